@@ -1,0 +1,54 @@
+# `make run` and `make test` do all the set-up a fresh clone needs, each in an environment with only what it uses.
+
+PYTHON ?= python3
+PORT ?= 8000
+
+VENV := .venv
+SERVE_VENV := .venv-serve
+
+# uv makes the environments where it is on PATH; elsewhere pip puts uv into each new environment first.
+UV := $(shell uv --version >/dev/null 2>&1 && echo uv)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-fast check bench lock clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.installed ## everything for development, in .venv
+
+run: $(SERVE_VENV)/.installed ## serve scores over an embedded simulated cluster on PORT (8000); installs no torch
+	@exec $(SERVE_VENV)/bin/pilotfish demo --port $(PORT)
+
+test: $(VENV)/.installed ## all tests
+	@$(VENV)/bin/python -m pytest -q -n 2 --dist loadfile
+
+test-fast: $(VENV)/.installed ## the tests without the slow ones
+	@$(VENV)/bin/python -m pytest -q -n 2 --dist loadfile -m "not slow"
+
+check: $(VENV)/.installed ## ruff, mypy, import-linter
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-logo
+
+bench: $(VENV)/.installed ## measure every bar and write docs/benchmarks.md (TRACES=folder with the public traces)
+	$(VENV)/bin/python -m benchmarks.report $(if $(TRACES),--traces "$(TRACES)")
+
+lock: $(VENV)/.installed ## write constraints.txt again with the newest versions that pyproject.toml allows
+	$(or $(UV),$(VENV)/bin/uv) pip compile pyproject.toml --group build --all-extras --universal --python-version 3.11 \
+		--upgrade --no-header --no-annotate --quiet --output-file constraints.txt
+
+clean: ## remove the environments and all caches
+	rm -rf $(VENV) $(SERVE_VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/.installed: EXTRAS := serve,train,dev
+$(SERVE_VENV)/.installed: EXTRAS := serve
+
+$(VENV)/.installed $(SERVE_VENV)/.installed: %/.installed: pyproject.toml constraints.txt
+	@test -x $*/bin/python || $(if $(UV),uv venv --quiet --python ">=3.11",$(PYTHON) -m venv) $*
+	@$(if $(UV),,$*/bin/python -m pip install --quiet --constraint constraints.txt uv)
+	$(or $(UV),$*/bin/uv) pip install --python $*/bin/python \
+		--constraint constraints.txt --build-constraint constraints.txt --editable ".[$(EXTRAS)]"
+	@touch $@

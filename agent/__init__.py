@@ -1,0 +1,1 @@
+"""Pure decisions: numpy only, no I/O, no clock of its own."""

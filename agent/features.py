@@ -1,0 +1,304 @@
+"""The one feature schema: what a policy sees, in training and in the sidecar alike.
+
+``encode`` turns a ClusterState and a Demand into two arrays: one row per node, and one for the pod and the
+cluster as a whole. It works on the last axis, so one call serves one cluster or a batch of thousands.
+Change a name, an order, a unit or a formula, and SCHEMA_VERSION must rise: a model of another version is
+refused. docs/features.md is generated from the tables below, and a test keeps it equal.
+
+A missing metric takes the mean of the candidates that have it and is flagged: it must not look idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.cluster import BoolArray, ClusterState, Demand, FloatArray
+
+SCHEMA_VERSION = 1
+
+HOT_RATIO = 0.8  # above this a resource counts as nearly full
+AGE_SCALE_S = 15.0  # a usual scrape interval
+STALE_AFTER_S = 300.0  # older than this is missing
+RATIO_LIMIT = 4.0  # no ratio needs to be larger to be understood
+LATENCY_SCALE_MS = 50.0
+RTT_SCALE_MS = 2.0
+TRAFFIC_SCALE_MBPS = 100.0
+
+NODE_FEATURES: dict[str, str] = {
+    "cpu_requested_ratio": "CPU requested, this pod included, over allocatable",
+    "memory_requested_ratio": "memory requested, this pod included, over allocatable",
+    "pods_ratio": "pods, this one included, over the pod limit",
+    "gpu_requested_ratio": "GPU share taken, this pod included, over all GPUs; 0 without GPUs",
+    "gpu_leftover_ratio": "room left on the fullest GPU that fits a share of this pod; 0 without GPUs",
+    "cpu_used_ratio": "CPU measured over allocatable",
+    "memory_used_ratio": "memory measured over allocatable",
+    "rx_ratio": "receive rate measured over NIC speed",
+    "tx_ratio": "transmit rate measured over NIC speed",
+    "cpu_expected_ratio": "CPU measured + pending + this pod's expected, over allocatable",
+    "memory_expected_ratio": "memory measured + pending + this pod's expected, over allocatable",
+    "rx_expected_ratio": "receive rate measured + pending + this pod's expected, over NIC speed",
+    "tx_expected_ratio": "transmit rate measured + pending + this pod's expected, over NIC speed",
+    "cpu_hot": "how far cpu_expected_ratio is above 0.8",
+    "memory_hot": "how far memory_expected_ratio is above 0.8",
+    "network_hot": "how far the larger of the expected NIC ratios is above 0.8",
+    "worst_expected_ratio": "the largest of the four expected ratios",
+    "cpu_std_ratio": "standard deviation of CPU in the window over allocatable",
+    "pending_pods": "placements that the metrics do not show yet, over 10",
+    "network_age": "age of the network metric: log2(1 + age / 15 s) / 4",
+    "metric_missing": "1 if CPU, memory or network of this node is missing or older than 300 s",
+    "nic_unknown": "1 if the NIC speed is unknown",
+    "siblings_on_node_share": "share of the pod's siblings on this node",
+    "siblings_in_zone_share": "share of the pod's siblings in this node's zone",
+    "remote_traffic": "expected transmit rate x share of siblings on other nodes: log1p(Mbps / 100)",
+    "cross_zone_traffic": "expected transmit rate x share of siblings in other zones: log1p(Mbps / 100)",
+    "sibling_rtt": "mean round trip to the siblings over 2 ms",
+    "latency_excess": "how far user latency is above the soft limit, over 50 ms; 0 without a limit",
+    "user_latency": "user latency over 50 ms; 0 if unknown",
+    "empty": "1 if no pod runs here: choosing it switches a node on",
+    "price": "price per hour over the dearest candidate's",
+    "power_idle": "idle power over the hungriest candidate's peak",
+    "power_slope": "peak minus idle power over the hungriest candidate's peak",
+    "requests_imbalance": "absolute difference of cpu_requested_ratio and memory_requested_ratio",
+    "size": "CPU allocatable over the largest candidate's",
+}
+
+POD_FEATURES: dict[str, str] = {
+    "cpu_request": "CPU request over the candidates' mean allocatable",
+    "memory_request": "memory request over the candidates' mean allocatable",
+    "gpu_request": "GPUs asked for (fractions counted) over 8",
+    "expected_traffic": "expected receive + transmit rate: log1p(Mbps / 100)",
+    "demand_known": "1 if the demand comes from an annotation or from siblings, 0.5 from a wider mean, 0 if none",
+    "sibling_traffic": "declared traffic to siblings: log1p(Mbps / 100); 0 if not declared",
+    "siblings": "running siblings: log1p(n) / 4",
+    "latency_limited": "1 if the pod has a soft latency limit",
+    "queue": "pods that wait: log1p(n) / 4",
+    "candidates": "candidate nodes: log1p(n) / 8",
+    "mean_cpu_expected": "mean of cpu_expected_ratio over the candidates",
+    "mean_network_expected": "mean of the larger expected NIC ratio over the candidates",
+    "mean_memory_requested": "mean of memory_requested_ratio over the candidates",
+    "empty_share": "share of the candidates that are empty",
+}
+
+FeatureArray = NDArray[np.float32]
+_NODE_INDEX = {name: index for index, name in enumerate(NODE_FEATURES)}
+_POD_INDEX = {name: index for index, name in enumerate(POD_FEATURES)}
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """``nodes`` (..., nodes, len(NODE_FEATURES)) and ``pod`` (..., len(POD_FEATURES)), finite everywhere."""
+
+    nodes: FeatureArray
+    pod: FeatureArray
+
+
+def encode(
+    state: ClusterState,
+    demand: Demand,
+    candidates: BoolArray,
+    nodes: FeatureArray | None = None,
+    pod: FeatureArray | None = None,
+) -> Encoding:
+    """The features of every node; rows of nodes that are no candidates are zero. Writes into the arrays given."""
+    shape = candidates.shape
+    if nodes is None:
+        nodes = np.empty((*shape, len(NODE_FEATURES)), dtype=np.float32)
+    if pod is None:
+        pod = np.empty((*shape[:-1], len(POD_FEATURES)), dtype=np.float32)
+    put = _writer(nodes, candidates)
+    columns = _Columns(state, demand, candidates, put)
+    columns.requests()
+    columns.gpus()
+    columns.use()
+    columns.trust()
+    columns.siblings()
+    columns.latency()
+    columns.spec()
+    columns.pod(pod)
+    return Encoding(nodes, pod)
+
+
+def _writer(nodes: FeatureArray, candidates: BoolArray) -> Callable[[str, FloatArray], FloatArray]:
+    zero = ~candidates
+
+    def put(name: str, values: FloatArray) -> FloatArray:
+        column = nodes[..., _NODE_INDEX[name]]
+        np.copyto(column, values, casting="same_kind")
+        column[zero] = 0.0
+        return values
+
+    return put
+
+
+class _Columns:
+    """The formulas, grouped; values that several of them use are computed once."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        demand: Demand,
+        candidates: BoolArray,
+        put: Callable[[str, FloatArray], FloatArray],
+    ) -> None:
+        self.state, self.demand, self.candidates, self.put = state, demand, candidates, put
+        self.count = np.maximum(candidates.sum(axis=-1), 1)
+        with np.errstate(divide="ignore"):
+            self.per_cpu = _inverse(state.cpu_allocatable_millicores)
+            self.per_memory = _inverse(state.memory_allocatable_mib)
+        self.nic_known = np.isfinite(state.nic_mbps) & (state.nic_mbps > 0)
+        nic_mbps = np.where(self.nic_known, state.nic_mbps, self.mean(state.nic_mbps, self.nic_known)[..., None])
+        self.per_nic = _inverse(nic_mbps)
+
+    def mean(self, values: FloatArray, usable: BoolArray | None = None) -> FloatArray:
+        """Mean over the candidates (that are usable); 0 where there is none."""
+        if usable is None:
+            return np.asarray(np.sum(values, axis=-1, where=self.candidates) / self.count)
+        mask = self.candidates & usable
+        return np.asarray(np.sum(values, axis=-1, where=mask) / np.maximum(mask.sum(axis=-1), 1))
+
+    def most(self, values: FloatArray) -> FloatArray:
+        """Largest value over the candidates, as a divisor."""
+        return np.asarray(np.max(values, axis=-1, where=self.candidates, initial=1e-9))[..., None]
+
+    def imputed(self, ratio: FloatArray, fresh: BoolArray) -> FloatArray:
+        if fresh.all():
+            return ratio
+        return np.where(fresh, ratio, self.mean(ratio, fresh)[..., None])
+
+    def requests(self) -> None:
+        state, demand = self.state, self.demand
+        cpu = (state.cpu_requested_millicores + demand.cpu_request_millicores[..., None]) * self.per_cpu
+        memory = (state.memory_requested_mib + demand.memory_request_mib[..., None]) * self.per_memory
+        self.put("cpu_requested_ratio", cpu)
+        self.memory_requested = self.put("memory_requested_ratio", memory)
+        self.put("requests_imbalance", np.abs(cpu - memory))
+        self.put("pods_ratio", (state.pods_running + 1.0) * _inverse(state.pods_allocatable))
+        self.empty = self.put("empty", (state.pods_running <= 0).astype(np.float64))
+
+    def gpus(self) -> None:
+        state, demand = self.state, self.demand
+        if not state.gpu_count.any():  # most clusters: skip the widest arrays
+            nothing = np.zeros(self.candidates.shape)
+            self.put("gpu_requested_ratio", nothing)
+            self.put("gpu_leftover_ratio", nothing)
+            return
+        asked = (demand.gpus * demand.gpu_milli)[..., None]
+        capacity = state.gpu_count * 1000.0
+        taken = capacity - state.gpu_free_milli.sum(axis=-1)
+        self.put("gpu_requested_ratio", np.where(capacity > 0, (taken + asked) * _inverse(capacity), 0.0))
+        share = demand.gpu_milli[..., None, None]
+        room = np.where(state.gpu_free_milli >= share, state.gpu_free_milli - share, np.inf).min(axis=-1)
+        wanted = (demand.gpus > 0)[..., None] & np.isfinite(room)
+        self.put("gpu_leftover_ratio", np.where(wanted, room / 1000.0, 0.0))
+
+    def use(self) -> None:
+        state, demand = self.state, self.demand
+        self.cpu_fresh = state.cpu_age_s <= STALE_AFTER_S
+        self.memory_fresh = state.memory_age_s <= STALE_AFTER_S
+        self.network_fresh = state.network_age_s <= STALE_AFTER_S
+        cpu = self.imputed(state.cpu_used_millicores * self.per_cpu, self.cpu_fresh)
+        memory = self.imputed(state.memory_used_mib * self.per_memory, self.memory_fresh)
+        rx = self.imputed(state.rx_mbps * self.per_nic, self.network_fresh)
+        tx = self.imputed(state.tx_mbps * self.per_nic, self.network_fresh)
+        self.put("cpu_used_ratio", _limited(cpu))
+        self.put("memory_used_ratio", _limited(memory))
+        self.put("rx_ratio", _limited(rx))
+        self.put("tx_ratio", _limited(tx))
+        cpu = _after(cpu, state.pending_cpu_millicores, demand.expected_cpu_millicores, self.per_cpu)
+        memory = _after(memory, state.pending_memory_mib, demand.expected_memory_mib, self.per_memory)
+        rx = _after(rx, state.pending_rx_mbps, demand.expected_rx_mbps, self.per_nic)
+        tx = _after(tx, state.pending_tx_mbps, demand.expected_tx_mbps, self.per_nic)
+        self.cpu_expected = self.put("cpu_expected_ratio", cpu)
+        self.put("memory_expected_ratio", memory)
+        self.put("rx_expected_ratio", rx)
+        self.put("tx_expected_ratio", tx)
+        self.network_expected = np.maximum(rx, tx)
+        self.put("cpu_hot", _hot(cpu))
+        self.put("memory_hot", _hot(memory))
+        self.put("network_hot", _hot(self.network_expected))
+        self.put("worst_expected_ratio", np.maximum(np.maximum(cpu, memory), self.network_expected))
+        spread = np.where(self.cpu_fresh, state.cpu_std_millicores, 0.0) * self.per_cpu
+        self.put("cpu_std_ratio", _limited(spread))
+
+    def trust(self) -> None:
+        state = self.state
+        missing = ~(self.cpu_fresh & self.memory_fresh & self.network_fresh)
+        age_s = np.minimum(state.network_age_s, STALE_AFTER_S)
+        self.put("network_age", np.log2(1.0 + age_s / AGE_SCALE_S) / 4.0)
+        self.put("metric_missing", missing.astype(np.float64))
+        self.put("nic_unknown", (~self.nic_known).astype(np.float64))
+        self.put("pending_pods", state.pending_pods / 10.0)
+
+    def siblings(self) -> None:
+        demand = self.demand
+        per_sibling = _inverse(demand.siblings)[..., None]
+        on_node = self.put("siblings_on_node_share", demand.siblings_on_node * per_sibling)
+        in_zone = self.put("siblings_in_zone_share", demand.siblings_in_zone * per_sibling)
+        traffic = np.where(np.isfinite(demand.sibling_mbps), demand.sibling_mbps, demand.expected_tx_mbps)
+        talking = np.where(demand.siblings > 0, traffic, 0.0)[..., None]
+        self.put("remote_traffic", _traffic(talking * (1.0 - on_node)))
+        self.put("cross_zone_traffic", _traffic(talking * (1.0 - in_zone)))
+        self.put("sibling_rtt", demand.sibling_rtt_ms / RTT_SCALE_MS)
+
+    def latency(self) -> None:
+        latency_ms = np.nan_to_num(self.state.user_latency_ms)
+        soft_ms = np.nan_to_num(self.demand.latency_soft_ms, nan=np.inf)[..., None]
+        self.put("latency_excess", np.maximum(latency_ms - soft_ms, 0.0) / LATENCY_SCALE_MS)
+        self.put("user_latency", latency_ms / LATENCY_SCALE_MS)
+
+    def spec(self) -> None:
+        state = self.state
+        price, idle = np.nan_to_num(state.price_usd_per_hour), np.nan_to_num(state.power_idle_watts)
+        peak = np.nan_to_num(state.power_peak_watts)
+        most_power = self.most(peak)
+        self.put("price", price / self.most(price))
+        self.put("power_idle", idle / most_power)
+        self.put("power_slope", (peak - idle) / most_power)
+        self.put("size", state.cpu_allocatable_millicores / self.most(state.cpu_allocatable_millicores))
+
+    def pod(self, out: FeatureArray) -> None:
+        state, demand = self.state, self.demand
+        values = {
+            "cpu_request": demand.cpu_request_millicores * _inverse(self.mean(state.cpu_allocatable_millicores)),
+            "memory_request": demand.memory_request_mib * _inverse(self.mean(state.memory_allocatable_mib)),
+            "gpu_request": demand.gpus * demand.gpu_milli / 8000.0,
+            "expected_traffic": _traffic(demand.expected_rx_mbps + demand.expected_tx_mbps),
+            "demand_known": np.select([demand.demand_source <= 1, demand.demand_source <= 3], [1.0, 0.5], 0.0),
+            "sibling_traffic": _traffic(np.nan_to_num(demand.sibling_mbps)),
+            "siblings": np.log1p(demand.siblings) / 4.0,
+            "latency_limited": np.isfinite(demand.latency_soft_ms).astype(np.float64),
+            "queue": np.log1p(demand.queue_length) / 4.0,
+            "candidates": np.log1p(self.candidates.sum(axis=-1)) / 8.0,
+            "mean_cpu_expected": self.mean(self.cpu_expected),
+            "mean_network_expected": self.mean(self.network_expected),
+            "mean_memory_requested": self.mean(self.memory_requested),
+            "empty_share": self.mean(self.empty),
+        }
+        for name, value in values.items():
+            out[..., _POD_INDEX[name]] = value
+
+
+def _inverse(values: FloatArray) -> FloatArray:
+    """1 / values, and 0 where there is nothing to divide by."""
+    return np.divide(1.0, values, out=np.zeros_like(values, dtype=np.float64), where=values > 0)
+
+
+def _limited(ratio: FloatArray) -> FloatArray:
+    return np.minimum(ratio, RATIO_LIMIT)
+
+
+def _after(ratio: FloatArray, pending: FloatArray, expected: FloatArray, per_unit: FloatArray) -> FloatArray:
+    """The ratio once pending placements and this pod are there too."""
+    return np.minimum(ratio + (pending + expected[..., None]) * per_unit, RATIO_LIMIT)
+
+
+def _hot(ratio: FloatArray) -> FloatArray:
+    return np.maximum(ratio - HOT_RATIO, 0.0)
+
+
+def _traffic(mbps: FloatArray) -> FloatArray:
+    return np.log1p(mbps / TRAFFIC_SCALE_MBPS)

@@ -1,0 +1,180 @@
+"""The arrays of many clusters at once: what ``envs.dynamics.world`` keeps in objects, with a leading cluster axis.
+
+``Live`` changes with every step; ``Tapes`` (a stack of tapes) never does. Columns of one kind share one array, so that
+all of a cluster lies together in memory and the compiled kernels take few arguments: ``L.node[c, NODE.pods, n]``.
+A cluster reads row ``tape`` of the stack, so a group of clusters can share one tape.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.cluster import GPUS_PER_NODE
+from envs.dynamics.costs import TERMS
+from envs.dynamics.knowledge import OBSERVED
+from envs.dynamics.world import QUEUE_LIMIT
+from envs.workloads.tape import RING, Tape
+
+UNSEEN_LIMIT = 80  # bindings that the watch has yet to show; a scenario allows 64 decisions
+
+
+def rows(name: str, columns: str) -> Any:
+    """The place of each column in its array, by name; numba reads it as constants."""
+    kind = namedtuple(name, columns.split())  # type: ignore[misc]
+    return kind(*range(len(kind._fields)))
+
+
+# --- what changes
+
+COUNT = rows(
+    "COUNT",
+    "tape nodes ticks decisions done arrived offered invalid running waiting unseen scraped published",
+)
+NODE = rows(
+    "NODE",
+    # the truth
+    "cpu_allocated memory_allocated pods load_cpu load_memory load_rx load_tx cpu_counter rx_counter tx_counter"
+    # what is known: the watch, the metrics, placements that they do not show yet
+    " known_cpu_requested known_memory_requested known_pods"
+    " sampled_at_s age_s known_cpu known_cpu_std known_memory known_rx known_tx known_connections"
+    " pending_cpu pending_memory pending_rx pending_tx pending_pods"
+    # of the pod that waits
+    " siblings siblings_in_zone sibling_rtt_ms",
+)
+POD_STATE = rows("POD_STATE", "node known_node devices")
+POD_TIME = rows("POD_TIME", "ends_at_s bound_at_s")  # ends_at_s holds what is left to run while the pod waits
+UNSEEN = rows("UNSEEN", "pod until")
+RINGS = rows("RINGS", "cpu rx tx memory connections")
+DEMAND = rows(
+    "DEMAND",
+    "cpu memory gpus gpu_milli expected_cpu expected_memory expected_rx expected_tx source sibling_mbps soft_ms hard_ms"
+    " siblings",
+)
+FIRST_NODE_VALUES = {
+    NODE.sampled_at_s: -np.inf,
+    NODE.age_s: np.inf,
+    **dict.fromkeys(range(NODE.known_cpu, NODE.known_connections + 1), np.nan),
+}
+
+
+class Live(NamedTuple):
+    count: NDArray[np.int32]  # (clusters, COUNT)
+    clock_s: NDArray[np.float64]  # (clusters,)
+    terms: NDArray[np.float64]  # (clusters, terms)
+    mask: NDArray[np.bool_]  # (clusters, nodes)
+    schedulable: NDArray[np.bool_]  # (clusters, nodes)
+    node: NDArray[np.float64]  # (clusters, NODE, nodes)
+    gpu_free_milli: NDArray[np.float64]  # (clusters, nodes, GPUs)
+    app_pods: NDArray[np.int16]  # (clusters, apps, nodes)
+    known_app_pods: NDArray[np.int16]  # (clusters, apps, nodes)
+    app_zone_pods: NDArray[np.int16]  # (clusters, apps, zones + 1); the last is the sum
+    running: NDArray[np.int16]  # (clusters, pods), in order of binding
+    pod_state: NDArray[np.int16]  # (clusters, POD_STATE, pods)
+    pod_time: NDArray[np.float64]  # (clusters, POD_TIME, pods)
+    pod_expected: NDArray[np.float32]  # (clusters, pods, OBSERVED): cpu millicores, memory MiB, rx Mbps, tx Mbps
+    waiting: NDArray[np.int16]  # (clusters, queue)
+    waiting_since_s: NDArray[np.float64]  # (clusters, queue)
+    unseen: NDArray[np.int32]  # (clusters, UNSEEN, limit)
+    ring: NDArray[np.float64]  # (clusters, RINGS, scrapes, nodes)
+    ring_present: NDArray[np.bool_]  # (clusters, scrapes, nodes)
+    ring_at_s: NDArray[np.float64]  # (clusters, scrapes)
+    ring_apps: NDArray[np.float32]  # (clusters, scrapes, apps + 1, OBSERVED); the last row is the cluster
+    observed: NDArray[np.float64]  # (clusters, apps + 1, OBSERVED)
+    demand: NDArray[np.float64]  # (clusters, DEMAND)
+
+
+def allocate(clusters: int, tape: Tape) -> Live:
+    """Arrays for so many clusters on tapes of this size."""
+    nodes, pods, apps, zones = tape.node_slots, tape.pod_slots, tape.app_slots, tape.zone_slots
+    live = Live(
+        count=np.empty((clusters, len(COUNT)), np.int32),
+        clock_s=np.empty(clusters),
+        terms=np.empty((clusters, len(TERMS))),
+        mask=np.empty((clusters, nodes), np.bool_),
+        schedulable=np.empty((clusters, nodes), np.bool_),
+        node=np.empty((clusters, len(NODE), nodes)),
+        gpu_free_milli=np.empty((clusters, nodes, GPUS_PER_NODE)),
+        app_pods=np.empty((clusters, apps, nodes), np.int16),
+        known_app_pods=np.empty((clusters, apps, nodes), np.int16),
+        app_zone_pods=np.empty((clusters, apps, zones + 1), np.int16),
+        running=np.empty((clusters, pods), np.int16),
+        pod_state=np.empty((clusters, len(POD_STATE), pods), np.int16),
+        pod_time=np.empty((clusters, len(POD_TIME), pods)),
+        pod_expected=np.empty((clusters, pods, OBSERVED), np.float32),
+        waiting=np.empty((clusters, QUEUE_LIMIT), np.int16),
+        waiting_since_s=np.empty((clusters, QUEUE_LIMIT)),
+        unseen=np.empty((clusters, len(UNSEEN), UNSEEN_LIMIT), np.int32),
+        ring=np.empty((clusters, len(RINGS), RING, nodes)),
+        ring_present=np.empty((clusters, RING, nodes), np.bool_),
+        ring_at_s=np.empty((clusters, RING)),
+        ring_apps=np.empty((clusters, RING, apps + 1, OBSERVED), np.float32),
+        observed=np.empty((clusters, apps + 1, OBSERVED)),
+        demand=np.empty((clusters, len(DEMAND))),
+    )
+    clear(live, np.arange(clusters))
+    return live
+
+
+def clear(live: Live, clusters: NDArray[np.int64]) -> None:
+    """First values for some clusters."""
+    for column in live:
+        column[clusters] = 0
+    live.pod_state[clusters, POD_STATE.node] = -1
+    live.pod_state[clusters, POD_STATE.known_node] = -1
+    live.observed[clusters] = np.nan
+    for row, value in FIRST_NODE_VALUES.items():
+        live.node[clusters, row] = value
+
+
+# --- what never changes
+
+TAPE_NODE = rows(
+    "TAPE_NODE",
+    "cpu_millicores memory_mib pods gpus nic_mbps nic_known zone user_latency_ms price_usd_per_hour power_idle_watts"
+    " power_peak_watts background_memory_mib maintenance_start_s maintenance_end_s",
+)
+TAPE_APP = rows("TAPE_APP", "sibling_mbps sibling_declared")
+TAPE_POD = rows(
+    "TAPE_POD",
+    "initial arrival_s duration_s app labelled cpu_request_millicores memory_request_mib gpus gpu_milli cpu_use_ratio"
+    " memory_use_ratio rx_mbps tx_mbps annotated_mbps latency_soft_ms latency_hard_ms start override visible_after",
+)
+TAPE_LOAD = rows("TAPE_LOAD", "cpu_ratio rx_ratio tx_ratio")
+RULE = rows(
+    "RULE",
+    "load_step_s scrape_interval_s scrape_delay_s rate_window_s pod_metrics horizon_s tick_s pending_timeout_s"
+    " candidate_minimum",
+)
+
+
+class Tapes(NamedTuple):
+    node: NDArray[np.float64]  # (tapes, TAPE_NODE, nodes)
+    app: NDArray[np.float64]  # (tapes, TAPE_APP, apps)
+    pod: NDArray[np.float32]  # (tapes, TAPE_POD, pods)
+    zone_rtt_ms: NDArray[np.float64]  # (tapes, zones, zones)
+    app_load: NDArray[np.float32]  # (tapes, steps, apps)
+    background: NDArray[np.float32]  # (tapes, TAPE_LOAD, steps, nodes)
+    scrape_missing: NDArray[np.bool_]  # (tapes, scrapes, nodes)
+    rule: NDArray[np.float64]  # (tapes, RULE)
+
+
+def pack(tape: Tape) -> Tapes:
+    """A stack of tapes as the kernels read it."""
+
+    def together(prefix: str, names: Any, dtype: type, axis: int = 1) -> NDArray[Any]:
+        return np.stack([getattr(tape, prefix + name) for name in names._fields], axis=axis).astype(dtype)
+
+    return Tapes(
+        node=together("node_", TAPE_NODE, np.float64),
+        app=together("app_", TAPE_APP, np.float64),
+        pod=together("pod_", TAPE_POD, np.float32),
+        zone_rtt_ms=np.ascontiguousarray(tape.zone_rtt_ms),
+        app_load=np.ascontiguousarray(tape.app_load),
+        background=together("background_", TAPE_LOAD, np.float32),
+        scrape_missing=np.ascontiguousarray(tape.scrape_missing),
+        rule=together("", RULE, np.float64),
+    )

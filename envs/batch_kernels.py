@@ -1,0 +1,769 @@
+"""``envs.dynamics.world`` compiled: the same rules, the same order, thousands of clusters.
+
+Every function here has its namesake in World or Knowledge; read those first. ``L`` are the live arrays, ``T`` the
+stack of tapes, ``c`` the cluster, ``t`` its tape. A property test keeps the two simulators equal step by step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from agent import gpu
+from agent.cluster import GPU_MILLI, GPUS_PER_NODE
+from agent.feasibility import fits as fits_rule
+from agent.pending import pending_weight as pending_weight_rule
+from envs.batch_arrays import (
+    COUNT,
+    DEMAND,
+    NODE,
+    POD_STATE,
+    POD_TIME,
+    RINGS,
+    RULE,
+    TAPE_APP,
+    TAPE_LOAD,
+    TAPE_NODE,
+    TAPE_POD,
+    UNSEEN,
+    UNSEEN_LIMIT,
+)
+from envs.dynamics import contention, costs, sampling, scraping, traffic, usage
+from envs.dynamics.knowledge import ANNOTATION, CLUSTER, CPU_RATIO, MEMORY_RATIO, NONE, OBSERVED, RX, SIBLINGS, TX
+from envs.dynamics.world import LONG_AGO_S, QUEUE_LIMIT
+from envs.workloads.tape import RING
+
+# The rules, compiled from their one source.
+choose_gpus = njit(gpu.choose_gpus)
+take_gpus = njit(gpu.take_gpus)
+fits = njit(fits_rule)
+pending_weight = njit(pending_weight_rule)
+carried = njit(contention.carried)
+lost = njit(contention.lost)
+carried_ratio = njit(contention.carried_ratio)
+oom_badness_mib = njit(contention.oom_badness_mib)
+latency_violation = njit(contention.latency_violation)
+stranded_cores = njit(contention.stranded_cores)
+candidates_wanted = njit(sampling.candidates_wanted)
+first_node = njit(sampling.first_node)
+latency_allows = njit(sampling.latency_allows)
+counter_rate = njit(scraping.counter_rate)
+in_window = njit(scraping.in_window)
+smoothed = njit(scraping.smoothed)
+remote_share = njit(traffic.remote_share)
+cross_zone_share = njit(traffic.cross_zone_share)
+sibling_traffic_mbps = njit(traffic.sibling_traffic_mbps)
+cpu_demand_millicores = njit(usage.cpu_demand_millicores)
+memory_use_mib = njit(usage.memory_use_mib)
+connections = njit(usage.connections)
+node_power_watts = njit(usage.node_power_watts)
+active_price_usd_per_hour = njit(usage.active_price_usd_per_hour)
+
+NETWORK_LOSS, CROSS_ZONE, LATENCY, THROTTLING = costs.NETWORK_LOSS, costs.CROSS_ZONE, costs.LATENCY, costs.THROTTLING
+KILLS, IMBALANCE, FRAGMENTATION, PENDING = costs.KILLS, costs.IMBALANCE, costs.FRAGMENTATION, costs.PENDING
+FAILURES, ENERGY, MONEY = costs.FAILURES, costs.ENERGY, costs.MONEY
+MBIT_PER_GB, JOULES_PER_KWH, SECONDS_PER_HOUR = costs.MBIT_PER_GB, costs.JOULES_PER_KWH, costs.SECONDS_PER_HOUR
+NO_FIT = gpu.NO_FIT
+BEGIN = -2  # an action that starts the cluster anew
+
+compiled = njit(error_model="numpy")
+
+
+# --- decisions
+
+
+@compiled
+def accepts(L, T, c, t, node, pod):
+    if not L.schedulable[c, node]:
+        return False
+    if not fits(
+        T.node[t, TAPE_NODE.cpu_millicores, node] - L.node[c, NODE.cpu_allocated, node],
+        T.node[t, TAPE_NODE.memory_mib, node] - L.node[c, NODE.memory_allocated, node],
+        T.node[t, TAPE_NODE.pods, node] - L.node[c, NODE.pods, node],
+        float(T.pod[t, TAPE_POD.cpu_request_millicores, pod]),
+        float(T.pod[t, TAPE_POD.memory_request_mib, pod]),
+    ):
+        return False
+    if not latency_allows(T.node[t, TAPE_NODE.user_latency_ms, node], float(T.pod[t, TAPE_POD.latency_hard_ms, pod])):
+        return False
+    gpus = int(T.pod[t, TAPE_POD.gpus, pod])
+    return gpus == 0 or choose_gpus(L.gpu_free_milli[c, node], gpus, float(T.pod[t, TAPE_POD.gpu_milli, pod])) != NO_FIT
+
+
+@compiled
+def feasible(L, T, c, t, pod):
+    nodes = L.count[c, COUNT.nodes]
+    L.mask[c, :] = False
+    wanted = candidates_wanted(nodes, int(T.rule[t, RULE.candidate_minimum]))
+    node = first_node(float(T.pod[t, TAPE_POD.start, pod]), nodes)
+    found = 0
+    for _ in range(nodes):
+        if accepts(L, T, c, t, node, pod):
+            L.mask[c, node] = True
+            found += 1
+            if found == wanted:
+                break
+        node += 1
+        if node == nodes:
+            node = 0
+    return found
+
+
+@compiled
+def believe(L, T, c, t, pod, node, sign):
+    """Knowledge._count."""
+    L.node[c, NODE.known_cpu_requested, node] += sign * float(T.pod[t, TAPE_POD.cpu_request_millicores, pod])
+    L.node[c, NODE.known_memory_requested, node] += sign * float(T.pod[t, TAPE_POD.memory_request_mib, pod])
+    L.node[c, NODE.known_pods, node] += sign
+    if T.pod[t, TAPE_POD.labelled, pod] > 0:
+        L.known_app_pods[c, int(T.pod[t, TAPE_POD.app, pod]), node] += sign
+
+
+@compiled
+def know(L, T, c, t, pod, node):
+    """Knowledge.move: believe that the pod is here, and nowhere else."""
+    forget(L, T, c, t, pod)
+    believe(L, T, c, t, pod, node, 1)
+    L.pod_state[c, POD_STATE.known_node, pod] = node
+
+
+@compiled
+def forget(L, T, c, t, pod):
+    if L.pod_state[c, POD_STATE.known_node, pod] >= 0:
+        believe(L, T, c, t, pod, L.pod_state[c, POD_STATE.known_node, pod], -1)
+        L.pod_state[c, POD_STATE.known_node, pod] = -1
+
+
+@compiled
+def allocate(L, T, c, t, pod, node, sign):
+    app = int(T.pod[t, TAPE_POD.app, pod])
+    L.node[c, NODE.cpu_allocated, node] += sign * float(T.pod[t, TAPE_POD.cpu_request_millicores, pod])
+    L.node[c, NODE.memory_allocated, node] += sign * float(T.pod[t, TAPE_POD.memory_request_mib, pod])
+    L.node[c, NODE.pods, node] += sign
+    L.app_pods[c, app, node] += sign
+    L.app_zone_pods[c, app, int(T.node[t, TAPE_NODE.zone, node])] += sign
+    L.app_zone_pods[c, app, -1] += sign
+
+
+@compiled
+def place(L, T, c, t, pod, node, bound_at_s):
+    if int(T.pod[t, TAPE_POD.gpus, pod]) > 0:
+        gpu_milli = float(T.pod[t, TAPE_POD.gpu_milli, pod])
+        chosen = choose_gpus(L.gpu_free_milli[c, node], int(T.pod[t, TAPE_POD.gpus, pod]), gpu_milli)
+        take_gpus(L.gpu_free_milli[c, node], chosen, gpu_milli)
+        L.pod_state[c, POD_STATE.devices, pod] = chosen
+    L.pod_time[c, POD_TIME.ends_at_s, pod] += L.clock_s[c]
+    L.pod_time[c, POD_TIME.bound_at_s, pod] = bound_at_s
+    L.pod_state[c, POD_STATE.node, pod] = node
+    allocate(L, T, c, t, pod, node, 1)
+    L.running[c, L.count[c, COUNT.running]] = pod
+    L.count[c, COUNT.running] += 1
+
+
+@compiled
+def release(L, T, c, t, pod):
+    node = L.pod_state[c, POD_STATE.node, pod]
+    allocate(L, T, c, t, pod, node, -1)
+    if int(T.pod[t, TAPE_POD.gpus, pod]) > 0:
+        take_gpus(L.gpu_free_milli[c, node], L.pod_state[c, POD_STATE.devices, pod], -float(T.pod[t, TAPE_POD.gpu_milli, pod]))
+    forget(L, T, c, t, pod)
+    L.pod_state[c, POD_STATE.node, pod] = -1
+    for index in range(L.count[c, COUNT.unseen]):
+        if L.unseen[c, UNSEEN.pod, index] == pod:  # gone before the watch showed it
+            L.count[c, COUNT.unseen] -= 1
+            for later in range(index, L.count[c, COUNT.unseen]):
+                L.unseen[c, UNSEEN.pod, later] = L.unseen[c, UNSEEN.pod, later + 1]
+                L.unseen[c, UNSEEN.until, later] = L.unseen[c, UNSEEN.until, later + 1]
+            break
+
+
+@compiled
+def bound_to(L, T, c, t, pod, node):
+    override = float(T.pod[t, TAPE_POD.override, pod])
+    if override < 0:
+        return node
+    others = 0
+    for other in range(L.count[c, COUNT.nodes]):
+        others += L.mask[c, other]
+    skip = min(int(override * others), others - 1)
+    for other in range(L.count[c, COUNT.nodes]):
+        if L.mask[c, other]:
+            if skip == 0:
+                return other
+            skip -= 1
+    return node
+
+
+@compiled
+def decide(L, T, c, t, node, assumes):
+    pod = L.waiting[c, L.count[c, COUNT.offered]]
+    bound = bound_to(L, T, c, t, pod, node)
+    for index in range(L.count[c, COUNT.offered], L.count[c, COUNT.waiting] - 1):
+        L.waiting[c, index] = L.waiting[c, index + 1]
+        L.waiting_since_s[c, index] = L.waiting_since_s[c, index + 1]
+    L.count[c, COUNT.waiting] -= 1
+    place(L, T, c, t, pod, bound, L.clock_s[c])
+    for column in range(OBSERVED):
+        L.pod_expected[c, pod, column] = L.demand[c, DEMAND.expected_cpu + column]
+    if assumes:
+        know(L, T, c, t, pod, node)
+    last = min(L.count[c, COUNT.unseen], UNSEEN_LIMIT - 1)
+    L.unseen[c, UNSEEN.pod, last] = pod
+    L.unseen[c, UNSEEN.until, last] = L.count[c, COUNT.decisions] + int(T.pod[t, TAPE_POD.visible_after, pod])
+    L.count[c, COUNT.unseen] = last + 1
+    L.count[c, COUNT.decisions] += 1
+    reveal(L, T, c, t)
+
+
+@compiled
+def reveal(L, T, c, t):
+    kept = 0
+    for index in range(L.count[c, COUNT.unseen]):
+        pod = L.unseen[c, UNSEEN.pod, index]
+        if L.unseen[c, UNSEEN.until, index] < L.count[c, COUNT.decisions]:
+            if L.pod_state[c, POD_STATE.known_node, pod] != L.pod_state[c, POD_STATE.node, pod]:
+                know(L, T, c, t, pod, L.pod_state[c, POD_STATE.node, pod])
+            continue
+        L.unseen[c, UNSEEN.pod, kept] = pod
+        L.unseen[c, UNSEEN.until, kept] = L.unseen[c, UNSEEN.until, index]
+        kept += 1
+    L.count[c, COUNT.unseen] = kept
+
+
+@compiled
+def until_decision(L, T, c, t):
+    while not L.count[c, COUNT.done]:
+        while L.count[c, COUNT.offered] < L.count[c, COUNT.waiting]:
+            if feasible(L, T, c, t, L.waiting[c, L.count[c, COUNT.offered]]) > 0:
+                return
+            L.count[c, COUNT.offered] += 1
+        advance(L, T, c, t)
+
+
+# --- time
+
+
+@compiled
+def advance(L, T, c, t):
+    cross_zone_mbps, violations = loads(L, T, c, t)
+    account(L, T, c, t, cross_zone_mbps, violations)
+    clock_s = (L.count[c, COUNT.ticks] + 1) * T.rule[t, RULE.tick_s]
+    scrapes = clock_s >= L.count[c, COUNT.scraped] * T.rule[t, RULE.scrape_interval_s]
+    if scrapes:
+        observe(L, T, c, t)
+    kill(L, T, c, t)
+    L.count[c, COUNT.ticks] += 1
+    L.clock_s[c] = clock_s
+    maintain(L, T, c, t)
+    end(L, T, c, t)
+    arrive(L, T, c, t)
+    give_up(L, T, c, t)
+    if scrapes:
+        sample(L, T, c, t)
+    publish(L, T, c, t)
+    L.count[c, COUNT.offered] = 0
+    L.count[c, COUNT.done] = clock_s >= T.rule[t, RULE.horizon_s]
+
+
+@compiled
+def load_step(L, T, c, t):
+    return min(int(L.clock_s[c] / T.rule[t, RULE.load_step_s]), T.app_load.shape[1] - 1)
+
+
+@compiled
+def loads(L, T, c, t):
+    step = load_step(L, T, c, t)
+    cpu, memory, rx, tx = L.node[c, NODE.load_cpu], L.node[c, NODE.load_memory], L.node[c, NODE.load_rx], L.node[c, NODE.load_tx]
+    for node in range(L.count[c, COUNT.nodes]):
+        nic = T.node[t, TAPE_NODE.nic_mbps, node]
+        cpu[node] = T.background[t, TAPE_LOAD.cpu_ratio, step, node] * T.node[t, TAPE_NODE.cpu_millicores, node]
+        memory[node] = T.node[t, TAPE_NODE.background_memory_mib, node]
+        rx[node] = T.background[t, TAPE_LOAD.rx_ratio, step, node] * nic
+        tx[node] = T.background[t, TAPE_LOAD.tx_ratio, step, node] * nic
+    cross_zone_mbps = 0.0
+    violations = 0.0
+    for index in range(L.count[c, COUNT.running]):
+        pod = L.running[c, index]
+        node = L.pod_state[c, POD_STATE.node, pod]
+        app = int(T.pod[t, TAPE_POD.app, pod])
+        load = float(T.app_load[t, step, app])
+        total = float(L.app_zone_pods[c, app, -1])
+        zone = int(T.node[t, TAPE_NODE.zone, node])
+        sibling = sibling_traffic_mbps(T.app[t, TAPE_APP.sibling_mbps, app], total, load)
+        remote = sibling * remote_share(total, float(L.app_pods[c, app, node]))
+        cpu[node] += cpu_demand_millicores(
+            float(T.pod[t, TAPE_POD.cpu_request_millicores, pod]), float(T.pod[t, TAPE_POD.cpu_use_ratio, pod]), load
+        )
+        memory[node] += pod_memory(T, t, pod)
+        rx[node] += float(T.pod[t, TAPE_POD.rx_mbps, pod]) * load + remote
+        tx[node] += float(T.pod[t, TAPE_POD.tx_mbps, pod]) * load + remote
+        cross_zone_mbps += sibling * cross_zone_share(total, float(L.app_zone_pods[c, app, zone]))
+        violations += violation(L, T, c, t, pod, node, total)
+    return cross_zone_mbps, violations
+
+
+@compiled
+def pod_memory(T, t, pod):
+    return memory_use_mib(float(T.pod[t, TAPE_POD.memory_request_mib, pod]), float(T.pod[t, TAPE_POD.memory_use_ratio, pod]))
+
+
+@compiled
+def violation(L, T, c, t, pod, node, total):
+    soft_ms = float(T.pod[t, TAPE_POD.latency_soft_ms, pod])
+    if soft_ms != soft_ms:
+        return 0.0
+    zone, app = int(T.node[t, TAPE_NODE.zone, node]), int(T.pod[t, TAPE_POD.app, pod])
+    rtt_ms = 0.0
+    for other in range(T.zone_rtt_ms.shape[1]):
+        rtt_ms += L.app_zone_pods[c, app, other] * T.zone_rtt_ms[t, zone, other]
+    rtt_ms -= L.app_pods[c, app, node] * T.zone_rtt_ms[t, zone, zone]
+    latency_ms = T.node[t, TAPE_NODE.user_latency_ms, node] + rtt_ms / max(total - 1.0, 1.0)
+    return latency_violation(latency_ms, soft_ms, float(T.pod[t, TAPE_POD.latency_hard_ms, pod]))
+
+
+@compiled
+def account(L, T, c, t, cross_zone_mbps, violations):
+    terms, tick_s, nodes = L.terms[c], T.rule[t, RULE.tick_s], L.count[c, COUNT.nodes]
+    busy_sum, busy_squares = 0.0, 0.0
+    for node in range(nodes):
+        cpu, nic = T.node[t, TAPE_NODE.cpu_millicores, node], T.node[t, TAPE_NODE.nic_mbps, node]
+        cpu_carried = carried(L.node[c, NODE.load_cpu, node], cpu)
+        rx_carried, tx_carried = carried(L.node[c, NODE.load_rx, node], nic), carried(L.node[c, NODE.load_tx, node], nic)
+        L.node[c, NODE.cpu_counter, node] += cpu_carried * tick_s
+        L.node[c, NODE.rx_counter, node] += rx_carried * tick_s
+        L.node[c, NODE.tx_counter, node] += tx_carried * tick_s
+        lost_mbps = lost(L.node[c, NODE.load_rx, node], nic) + lost(L.node[c, NODE.load_tx, node], nic)
+        terms[NETWORK_LOSS] += lost_mbps * tick_s / MBIT_PER_GB
+        terms[THROTTLING] += lost(L.node[c, NODE.load_cpu, node], cpu) / 1000.0 * tick_s
+        cpu_free = 1.0 - L.node[c, NODE.cpu_allocated, node] / cpu
+        memory_free = 1.0 - L.node[c, NODE.memory_allocated, node] / T.node[t, TAPE_NODE.memory_mib, node]
+        terms[FRAGMENTATION] += stranded_cores(cpu_free, memory_free, cpu) * tick_s
+        pods = L.node[c, NODE.pods, node]
+        watts = node_power_watts(
+            T.node[t, TAPE_NODE.power_idle_watts, node], T.node[t, TAPE_NODE.power_peak_watts, node], cpu_carried / cpu, pods
+        )
+        terms[ENERGY] += watts * tick_s / JOULES_PER_KWH
+        price = active_price_usd_per_hour(T.node[t, TAPE_NODE.price_usd_per_hour, node], pods)
+        terms[MONEY] += price * tick_s / SECONDS_PER_HOUR
+        busy = max(cpu_carried / cpu, rx_carried / nic, tx_carried / nic)
+        busy_sum += busy
+        busy_squares += busy * busy
+    mean = busy_sum / nodes
+    terms[IMBALANCE] += np.sqrt(max(busy_squares / nodes - mean * mean, 0.0)) * tick_s
+    terms[CROSS_ZONE] += cross_zone_mbps * tick_s / MBIT_PER_GB
+    terms[LATENCY] += violations * tick_s
+    terms[PENDING] += L.count[c, COUNT.waiting] * tick_s
+
+
+@compiled
+def kill(L, T, c, t):
+    killed = False
+    for node in range(L.count[c, COUNT.nodes]):
+        used_mib = L.node[c, NODE.load_memory, node]
+        while used_mib > T.node[t, TAPE_NODE.memory_mib, node]:
+            victim = worst(L, T, c, t, node)
+            if victim < 0:
+                break
+            used_mib -= pod_memory(T, t, victim)
+            L.terms[c, KILLS] += 1
+            requeue(L, T, c, t, victim)
+            killed = True
+    if killed:
+        drop_evicted(L, c)
+
+
+@compiled
+def worst(L, T, c, t, node):
+    victim, badness = -1, -np.inf
+    for index in range(L.count[c, COUNT.running]):
+        pod = L.running[c, index]
+        if L.pod_state[c, POD_STATE.node, pod] == node:
+            this = oom_badness_mib(pod_memory(T, t, pod), float(T.pod[t, TAPE_POD.memory_request_mib, pod]))
+            if this > badness:
+                victim, badness = pod, this
+    return victim
+
+
+@compiled
+def requeue(L, T, c, t, pod):
+    L.pod_time[c, POD_TIME.ends_at_s, pod] = max(L.pod_time[c, POD_TIME.ends_at_s, pod] - L.clock_s[c], 0.0)
+    release(L, T, c, t, pod)
+    queue(L, c, pod)
+
+
+@compiled
+def queue(L, c, pod):
+    if L.count[c, COUNT.waiting] >= QUEUE_LIMIT:
+        L.terms[c, FAILURES] += 1
+        return
+    L.waiting[c, L.count[c, COUNT.waiting]] = pod
+    L.waiting_since_s[c, L.count[c, COUNT.waiting]] = L.clock_s[c]
+    L.count[c, COUNT.waiting] += 1
+
+
+@compiled
+def drop_evicted(L, c):
+    kept = 0
+    for index in range(L.count[c, COUNT.running]):
+        pod = L.running[c, index]
+        if L.pod_state[c, POD_STATE.node, pod] >= 0:
+            L.running[c, kept] = pod
+            kept += 1
+    L.count[c, COUNT.running] = kept
+
+
+@compiled
+def maintain(L, T, c, t):
+    begins = False
+    for node in range(L.count[c, COUNT.nodes]):
+        begun = T.node[t, TAPE_NODE.maintenance_start_s, node] <= L.clock_s[c]
+        under = begun and not T.node[t, TAPE_NODE.maintenance_end_s, node] <= L.clock_s[c]
+        begins = begins or (under and L.schedulable[c, node])
+        L.schedulable[c, node] = not under
+    if not begins:
+        return
+    for index in range(L.count[c, COUNT.running]):
+        pod = L.running[c, index]
+        if not L.schedulable[c, L.pod_state[c, POD_STATE.node, pod]]:
+            requeue(L, T, c, t, pod)
+    drop_evicted(L, c)
+
+
+@compiled
+def end(L, T, c, t):
+    kept = 0
+    for index in range(L.count[c, COUNT.running]):
+        pod = L.running[c, index]
+        if L.pod_time[c, POD_TIME.ends_at_s, pod] <= L.clock_s[c]:
+            release(L, T, c, t, pod)
+        else:
+            L.running[c, kept] = pod
+            kept += 1
+    L.count[c, COUNT.running] = kept
+
+
+@compiled
+def arrive(L, T, c, t):
+    while L.count[c, COUNT.arrived] < T.pod.shape[2] and T.pod[t, TAPE_POD.arrival_s, L.count[c, COUNT.arrived]] <= L.clock_s[c]:
+        queue(L, c, L.count[c, COUNT.arrived])
+        L.count[c, COUNT.arrived] += 1
+
+
+@compiled
+def give_up(L, T, c, t):
+    kept = 0
+    for index in range(L.count[c, COUNT.waiting]):
+        if L.clock_s[c] - L.waiting_since_s[c, index] <= T.rule[t, RULE.pending_timeout_s]:
+            L.waiting[c, kept] = L.waiting[c, index]
+            L.waiting_since_s[c, kept] = L.waiting_since_s[c, index]
+            kept += 1
+    L.terms[c, FAILURES] += L.count[c, COUNT.waiting] - kept
+    L.count[c, COUNT.waiting] = kept
+
+
+# --- scraping
+
+
+@compiled
+def observe(L, T, c, t):
+    """World._observe, into the slot of the ring that the sample will take."""
+    slot = L.count[c, COUNT.scraped] % RING
+    apps = T.app.shape[2]
+    L.ring_apps[c, slot] = np.nan
+    used = np.zeros((apps + 1, OBSERVED))
+    base = np.zeros((apps + 1, OBSERVED))
+    if T.rule[t, RULE.pod_metrics] > 0:
+        observe_pods(L, T, c, t, used, base)
+    else:
+        observe_nodes(L, T, c, t, used[apps], base[apps])
+    for column in range(OBSERVED):
+        for app in range(apps):
+            if base[app, column] > 0:
+                L.ring_apps[c, slot, app, column] = used[app, column] / base[app, column]
+        seen = base[apps, column] > 0
+        L.ring_apps[c, slot, apps, column] = used[apps, column] / base[apps, column] if seen else np.nan
+
+
+@compiled
+def observe_pods(L, T, c, t, used, base):
+    step, everything = load_step(L, T, c, t), used.shape[0] - 1
+    for index in range(L.count[c, COUNT.running]):
+        pod = L.running[c, index]
+        node, app = L.pod_state[c, POD_STATE.node, pod], int(T.pod[t, TAPE_POD.app, pod])
+        load, nic = float(T.app_load[t, step, app]), T.node[t, TAPE_NODE.nic_mbps, node]
+        sibling = sibling_traffic_mbps(T.app[t, TAPE_APP.sibling_mbps, app], float(L.app_zone_pods[c, app, -1]), load)
+        rx = (float(T.pod[t, TAPE_POD.rx_mbps, pod]) * load + sibling) * carried_ratio(L.node[c, NODE.load_rx, node], nic)
+        tx = (float(T.pod[t, TAPE_POD.tx_mbps, pod]) * load + sibling) * carried_ratio(L.node[c, NODE.load_tx, node], nic)
+        request = float(T.pod[t, TAPE_POD.cpu_request_millicores, pod])
+        cpu_share = carried_ratio(L.node[c, NODE.load_cpu, node], T.node[t, TAPE_NODE.cpu_millicores, node])
+        cpu = cpu_demand_millicores(request, float(T.pod[t, TAPE_POD.cpu_use_ratio, pod]), load) * cpu_share
+        memory = pod_memory(T, t, pod)
+        for row in (app, everything):
+            if row == everything or T.pod[t, TAPE_POD.labelled, pod] > 0:
+                used[row, RX] += rx
+                used[row, TX] += tx
+                used[row, CPU_RATIO] += cpu
+                used[row, MEMORY_RATIO] += memory
+                base[row, RX] += 1.0
+                base[row, TX] += 1.0
+                base[row, CPU_RATIO] += request
+                base[row, MEMORY_RATIO] += float(T.pod[t, TAPE_POD.memory_request_mib, pod])
+
+
+@compiled
+def observe_nodes(L, T, c, t, used, base):
+    for node in range(L.count[c, COUNT.nodes]):
+        used[RX] += carried(L.node[c, NODE.load_rx, node], T.node[t, TAPE_NODE.nic_mbps, node])
+        used[TX] += carried(L.node[c, NODE.load_tx, node], T.node[t, TAPE_NODE.nic_mbps, node])
+        used[CPU_RATIO] += carried(L.node[c, NODE.load_cpu, node], T.node[t, TAPE_NODE.cpu_millicores, node])
+        used[MEMORY_RATIO] += carried(L.node[c, NODE.load_memory, node], T.node[t, TAPE_NODE.memory_mib, node])
+        base[RX] += L.node[c, NODE.pods, node]
+        base[TX] += L.node[c, NODE.pods, node]
+        base[CPU_RATIO] += L.node[c, NODE.cpu_allocated, node]
+        base[MEMORY_RATIO] += L.node[c, NODE.memory_allocated, node]
+
+
+@compiled
+def sample(L, T, c, t):
+    slot = L.count[c, COUNT.scraped] % RING
+    row = min(L.count[c, COUNT.scraped], T.scrape_missing.shape[1] - 1)
+    L.ring_at_s[c, slot] = L.clock_s[c]
+    for node in range(L.count[c, COUNT.nodes]):
+        nic = T.node[t, TAPE_NODE.nic_mbps, node]
+        L.ring_present[c, slot, node] = not T.scrape_missing[t, row, node]
+        L.ring[c, RINGS.cpu, slot, node] = L.node[c, NODE.cpu_counter, node]
+        L.ring[c, RINGS.rx, slot, node] = L.node[c, NODE.rx_counter, node]
+        L.ring[c, RINGS.tx, slot, node] = L.node[c, NODE.tx_counter, node]
+        L.ring[c, RINGS.memory, slot, node] = carried(L.node[c, NODE.load_memory, node], T.node[t, TAPE_NODE.memory_mib, node])
+        traffic_mbps = carried(L.node[c, NODE.load_rx, node], nic) + carried(L.node[c, NODE.load_tx, node], nic)
+        L.ring[c, RINGS.connections, slot, node] = connections(traffic_mbps)
+    L.count[c, COUNT.scraped] += 1
+
+
+@compiled
+def publish(L, T, c, t):
+    while L.count[c, COUNT.published] < L.count[c, COUNT.scraped]:
+        slot = L.count[c, COUNT.published] % RING
+        if L.ring_at_s[c, slot] + T.rule[t, RULE.scrape_delay_s] > L.clock_s[c]:
+            return
+        for node in range(L.count[c, COUNT.nodes]):
+            publish_node(L, T, c, t, node)
+        for app in range(T.app.shape[2] + 1):  # the last row is the cluster
+            smooth(L.observed[c, app], L.ring_apps[c, slot, app])
+        L.count[c, COUNT.published] += 1
+
+
+@compiled
+def smooth(known, observed):
+    for column in range(OBSERVED):
+        if observed[column] == observed[column]:
+            known[column] = smoothed(known[column], float(observed[column]))
+
+
+@compiled
+def publish_node(L, T, c, t, node):
+    newest_number = L.count[c, COUNT.published]
+    queried_at_s = L.ring_at_s[c, newest_number % RING]
+    oldest_number = max(0, L.count[c, COUNT.scraped] - RING)
+    first, last, samples = -1, -1, 0
+    for number in range(oldest_number, newest_number + 1):
+        slot = number % RING
+        if L.ring_present[c, slot, node] and in_window(L.ring_at_s[c, slot], queried_at_s, T.rule[t, RULE.rate_window_s]):
+            if first < 0:
+                first = slot
+            last = slot
+            samples += 1
+    if samples < 2:
+        return
+    newest_s, oldest_s = L.ring_at_s[c, last], L.ring_at_s[c, first]
+    mean = counter_rate(L.ring[c, RINGS.cpu, last, node], L.ring[c, RINGS.cpu, first, node], newest_s, oldest_s)
+    L.node[c, NODE.known_cpu, node] = mean
+    L.node[c, NODE.known_rx, node] = counter_rate(L.ring[c, RINGS.rx, last, node], L.ring[c, RINGS.rx, first, node], newest_s, oldest_s)
+    L.node[c, NODE.known_tx, node] = counter_rate(L.ring[c, RINGS.tx, last, node], L.ring[c, RINGS.tx, first, node], newest_s, oldest_s)
+    L.node[c, NODE.known_memory, node] = L.ring[c, RINGS.memory, last, node]
+    L.node[c, NODE.known_connections, node] = L.ring[c, RINGS.connections, last, node]
+    L.node[c, NODE.sampled_at_s, node] = newest_s
+    squares, before = 0.0, first
+    for number in range(oldest_number, newest_number + 1):
+        slot = number % RING
+        if slot == first or not L.ring_present[c, slot, node]:
+            continue
+        if not in_window(L.ring_at_s[c, slot], queried_at_s, T.rule[t, RULE.rate_window_s]):
+            continue
+        rate = counter_rate(
+            L.ring[c, RINGS.cpu, slot, node], L.ring[c, RINGS.cpu, before, node], L.ring_at_s[c, slot], L.ring_at_s[c, before]
+        )
+        squares += (rate - mean) ** 2
+        before = slot
+    L.node[c, NODE.known_cpu_std, node] = np.sqrt(squares / (samples - 1))
+
+
+# --- what a scorer is given
+
+
+@compiled
+def describe(L, T, c, t, assumes):
+    """Knowledge.state and Knowledge.demand, as far as they are not plain columns."""
+    for node in range(L.count[c, COUNT.nodes]):
+        L.node[c, NODE.age_s, node] = L.clock_s[c] - L.node[c, NODE.sampled_at_s, node]
+    L.node[c, NODE.pending_cpu : NODE.pending_pods + 1] = 0.0
+    if assumes:
+        describe_pending(L, T, c, t)
+    if L.count[c, COUNT.done]:
+        describe_nothing(L, c)
+    else:
+        describe_demand(L, T, c, t, L.waiting[c, L.count[c, COUNT.offered]])
+
+
+@compiled
+def describe_pending(L, T, c, t):
+    pending, window_s = L.node[c, NODE.pending_cpu : NODE.pending_pods + 1], T.rule[t, RULE.rate_window_s]
+    oldest_s = L.clock_s[c] - (window_s + T.rule[t, RULE.scrape_delay_s] + 2 * T.rule[t, RULE.scrape_interval_s])
+    for index in range(L.count[c, COUNT.running] - 1, -1, -1):
+        pod = L.running[c, index]
+        if L.pod_time[c, POD_TIME.bound_at_s, pod] < oldest_s:
+            break
+        node = L.pod_state[c, POD_STATE.known_node, pod]
+        if node < 0:
+            continue
+        weight = pending_weight(L.pod_time[c, POD_TIME.bound_at_s, pod], L.node[c, NODE.sampled_at_s, node], window_s)
+        pending[0, node] += weight * L.pod_expected[c, pod, 0]
+        if weight >= 1.0:
+            pending[1, node] += L.pod_expected[c, pod, 1]
+        pending[2, node] += weight * L.pod_expected[c, pod, 2]
+        pending[3, node] += weight * L.pod_expected[c, pod, 3]
+        pending[4, node] += weight
+
+
+@compiled
+def expected(L, T, c, t, pod, column, otherwise):
+    if T.pod[t, TAPE_POD.labelled, pod] > 0:
+        observed = L.observed[c, int(T.pod[t, TAPE_POD.app, pod]), column]
+        if observed == observed:
+            return observed
+    observed = L.observed[c, -1, column]
+    return observed if observed == observed else otherwise
+
+
+@compiled
+def describe_demand(L, T, c, t, pod):
+    demand, app, labelled = L.demand[c], int(T.pod[t, TAPE_POD.app, pod]), T.pod[t, TAPE_POD.labelled, pod] > 0
+    demand[DEMAND.cpu] = T.pod[t, TAPE_POD.cpu_request_millicores, pod]
+    demand[DEMAND.memory] = T.pod[t, TAPE_POD.memory_request_mib, pod]
+    demand[DEMAND.gpus] = int(T.pod[t, TAPE_POD.gpus, pod])
+    demand[DEMAND.gpu_milli] = T.pod[t, TAPE_POD.gpu_milli, pod]
+    demand[DEMAND.expected_cpu] = demand[DEMAND.cpu] * expected(L, T, c, t, pod, CPU_RATIO, 1.0)
+    demand[DEMAND.expected_memory] = demand[DEMAND.memory] * expected(L, T, c, t, pod, MEMORY_RATIO, 1.0)
+    annotated = float(T.pod[t, TAPE_POD.annotated_mbps, pod])
+    if annotated == annotated:
+        demand[DEMAND.source] = ANNOTATION
+        demand[DEMAND.expected_rx] = annotated
+        demand[DEMAND.expected_tx] = annotated
+    else:
+        seen = L.observed[c, -1, RX] == L.observed[c, -1, RX]
+        demand[DEMAND.source] = CLUSTER if seen else NONE
+        if labelled and L.observed[c, app, RX] == L.observed[c, app, RX]:
+            demand[DEMAND.source] = SIBLINGS
+        demand[DEMAND.expected_rx] = expected(L, T, c, t, pod, RX, 0.0)
+        demand[DEMAND.expected_tx] = expected(L, T, c, t, pod, TX, 0.0)
+    declared = labelled and T.app[t, TAPE_APP.sibling_declared, app] > 0
+    demand[DEMAND.sibling_mbps] = T.app[t, TAPE_APP.sibling_mbps, app] if declared else np.nan
+    demand[DEMAND.soft_ms] = T.pod[t, TAPE_POD.latency_soft_ms, pod]
+    demand[DEMAND.hard_ms] = T.pod[t, TAPE_POD.latency_hard_ms, pod]
+    describe_siblings(L, T, c, t, app, labelled)
+
+
+@compiled
+def describe_siblings(L, T, c, t, app, labelled):
+    zones = T.zone_rtt_ms.shape[1]
+    by_zone = np.zeros(zones)
+    total = 0.0
+    L.node[c, NODE.siblings] = 0.0
+    if labelled:
+        for node in range(L.count[c, COUNT.nodes]):
+            pods = L.known_app_pods[c, app, node]
+            L.node[c, NODE.siblings, node] = pods
+            by_zone[int(T.node[t, TAPE_NODE.zone, node])] += pods
+            total += pods
+    L.demand[c, DEMAND.siblings] = total
+    for node in range(L.count[c, COUNT.nodes]):
+        zone = int(T.node[t, TAPE_NODE.zone, node])
+        L.node[c, NODE.siblings_in_zone, node] = by_zone[zone]
+        rtt_ms = 0.0
+        if total > 0:
+            for other in range(zones):
+                rtt_ms += by_zone[other] * T.zone_rtt_ms[t, zone, other]
+            rtt_ms = (rtt_ms - L.node[c, NODE.siblings, node] * T.zone_rtt_ms[t, zone, zone]) / total
+        L.node[c, NODE.sibling_rtt_ms, node] = rtt_ms
+
+
+@compiled
+def describe_nothing(L, c):
+    """After the horizon no pod waits: an empty demand, every schedulable node a candidate."""
+    L.demand[c] = 0.0
+    L.demand[c, DEMAND.source] = NONE
+    L.demand[c, DEMAND.sibling_mbps] = np.nan
+    L.demand[c, DEMAND.soft_ms] = np.nan
+    L.demand[c, DEMAND.hard_ms] = np.nan
+    L.node[c, NODE.siblings] = 0.0
+    L.node[c, NODE.siblings_in_zone] = 0.0
+    L.node[c, NODE.sibling_rtt_ms] = 0.0
+    L.mask[c] = False
+    for node in range(L.count[c, COUNT.nodes]):
+        L.mask[c, node] = L.schedulable[c, node]
+
+
+# --- entry points
+
+
+@compiled
+def begin(L, T, c, t):
+    nodes = 0
+    for node in range(T.node.shape[2]):
+        nodes += T.node[t, TAPE_NODE.cpu_millicores, node] > 0
+    L.count[c, COUNT.nodes] = nodes
+    for node in range(nodes):
+        L.schedulable[c, node] = True
+        for device in range(min(int(T.node[t, TAPE_NODE.gpus, node]), GPUS_PER_NODE)):
+            L.gpu_free_milli[c, node, device] = GPU_MILLI
+    for pod in range(T.pod.shape[2]):
+        L.pod_time[c, POD_TIME.ends_at_s, pod] = T.pod[t, TAPE_POD.duration_s, pod]
+    maintain(L, T, c, t)
+    populate(L, T, c, t)
+
+
+@compiled
+def populate(L, T, c, t):
+    nodes = L.count[c, COUNT.nodes]
+    while L.count[c, COUNT.arrived] < T.pod.shape[2] and T.pod[t, TAPE_POD.initial, L.count[c, COUNT.arrived]] > 0:
+        pod = L.count[c, COUNT.arrived]
+        start = first_node(float(T.pod[t, TAPE_POD.start, pod]), nodes)
+        for offset in range(nodes):
+            node = (start + offset) % nodes
+            if accepts(L, T, c, t, node, pod):
+                place(L, T, c, t, pod, node, LONG_AGO_S)
+                know(L, T, c, t, pod, node)
+                break
+        L.count[c, COUNT.arrived] += 1
+
+
+@njit(error_model="numpy", nogil=True, cache=True)  # threads share the clusters out among them
+def run_clusters(L, T, rows, actions, assumes):
+    """Begin (action BEGIN) or act, then go on to the next decision: one entry point, compiled once."""
+    for index in range(rows.shape[0]):
+        c, node = rows[index], actions[index]
+        t = L.count[c, COUNT.tape]
+        L.terms[c] = 0.0
+        if L.count[c, COUNT.done]:
+            continue
+        if node == BEGIN:
+            begin(L, T, c, t)
+        elif 0 <= node < L.count[c, COUNT.nodes] and L.mask[c, node]:
+            decide(L, T, c, t, node, assumes)
+        else:  # never moved silently: counted, and the pod waits for the next tick
+            L.count[c, COUNT.invalid] += 1
+            L.count[c, COUNT.offered] += 1
+        until_decision(L, T, c, t)
+        if node == BEGIN:
+            L.terms[c] = 0.0  # what happened before the first decision is nobody's doing
+        describe(L, T, c, t, assumes)

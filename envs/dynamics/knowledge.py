@@ -1,0 +1,288 @@
+"""What a sidecar can know of the world: watches and scrapes, nothing else.
+
+The truth calls ``place``, ``move``, ``forget`` and ``scrape``; the answers to ``state`` and ``demand`` are built
+from what those brought. True demand, durations, future arrivals and offered load never get here: CPU and
+traffic arrive as counters of what was *carried*, and an observation changes only when a scrape is published.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from agent.cluster import ClusterState, Demand, FloatArray
+from agent.pending import pending_weight
+from envs.dynamics.scraping import counter_rate, in_window, smoothed
+from envs.workloads.tape import RING, Tape
+
+# Columns of a per-app observation: what its pods were seen to use.
+RX, TX, CPU_RATIO, MEMORY_RATIO = range(4)
+OBSERVED = 4
+
+ANNOTATION, SIBLINGS, _NAMESPACE, CLUSTER, NONE = range(5)  # as in agent.cluster.DEMAND_SOURCES
+
+
+@dataclass(slots=True)
+class Placement:
+    """A pod that runs: where it is, where the sidecar believes it is, and what the sidecar expects of it."""
+
+    pod: int
+    node: int
+    known_node: int  # -1: not known
+    bound_at_s: float
+    ends_at_s: float
+    gpus: int  # the devices it took, as bits
+    visible_at: int  # the number of the decision after which the watch shows it
+    expected_cpu_millicores: float = 0.0
+    expected_memory_mib: float = 0.0
+    expected_rx_mbps: float = 0.0
+    expected_tx_mbps: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One scrape of everything: counters and gauges by node, means by app."""
+
+    sampled_at_s: float
+    present: FloatArray  # (nodes,) bool
+    cpu_millicore_s: FloatArray
+    rx_mbit: FloatArray
+    tx_mbit: FloatArray
+    memory_mib: FloatArray
+    connections: FloatArray
+    apps: FloatArray  # (apps, OBSERVED); NaN where nothing was seen
+    cluster: FloatArray  # (OBSERVED,)
+
+
+class Knowledge:
+    def __init__(self, tape: Tape, assume: bool) -> None:
+        nodes, apps = tape.node_slots, tape.app_slots
+        self.tape = tape
+        self.assumes = assume
+        self.cpu_requested_millicores = np.zeros(nodes)
+        self.memory_requested_mib = np.zeros(nodes)
+        self.pods = np.zeros(nodes)
+        self.app_pods = np.zeros((apps, nodes))
+        self.samples: list[Sample] = []  # the last RING
+        self.scraped = 0
+        self.published = 0
+        self.sampled_at_s = np.full(nodes, -np.inf)
+        self.cpu_used_millicores = np.full(nodes, np.nan)
+        self.cpu_std_millicores = np.full(nodes, np.nan)
+        self.memory_used_mib = np.full(nodes, np.nan)
+        self.rx_mbps = np.full(nodes, np.nan)
+        self.tx_mbps = np.full(nodes, np.nan)
+        self.connections = np.full(nodes, np.nan)
+        self.app_observed = np.full((apps, OBSERVED), np.nan)
+        self.cluster_observed = np.full(OBSERVED, np.nan)
+
+    # --- the watch: what is requested where
+
+    def place(self, placement: Placement, node: int) -> None:
+        """Believe that the pod runs on this node."""
+        self._count(placement, +1.0, node)
+        placement.known_node = node
+
+    def move(self, placement: Placement, node: int) -> None:
+        """The watch shows where the pod really is."""
+        self.forget(placement)
+        self.place(placement, node)
+
+    def forget(self, placement: Placement) -> None:
+        """The pod is gone."""
+        if placement.known_node >= 0:
+            self._count(placement, -1.0, placement.known_node)
+            placement.known_node = -1
+
+    def _count(self, placement: Placement, sign: float, node: int) -> None:
+        pod = placement.pod
+        self.cpu_requested_millicores[node] += sign * float(self.tape.pod_cpu_request_millicores[pod])
+        self.memory_requested_mib[node] += sign * float(self.tape.pod_memory_request_mib[pod])
+        self.pods[node] += sign
+        if self.tape.pod_labelled[pod]:
+            self.app_pods[self.tape.pod_app[pod], node] += sign
+
+    # --- metrics: samples, published late
+
+    def scrape(self, sample: Sample) -> None:
+        self.samples.append(sample)
+        del self.samples[:-RING]
+        self.scraped += 1
+
+    def publish(self, clock_s: float) -> None:
+        """Show every sample that is old enough to have arrived."""
+        while self.published < self.scraped:
+            index = self.published - (self.scraped - len(self.samples))
+            if self.samples[index].sampled_at_s + self.tape.scrape_delay_s > clock_s:
+                return
+            self._publish(index)
+            self.published += 1
+
+    def _publish(self, index: int) -> None:
+        newest = self.samples[index]
+        window = [
+            sample
+            for sample in self.samples[: index + 1]
+            if in_window(sample.sampled_at_s, newest.sampled_at_s, float(self.tape.rate_window_s))
+        ]
+        for node in range(self.tape.node_slots):
+            self._publish_node(node, [sample for sample in window if sample.present[node]])
+        for app, observed in enumerate(newest.apps):
+            for column in range(OBSERVED):
+                if not np.isnan(observed[column]):
+                    self.app_observed[app, column] = smoothed(self.app_observed[app, column], observed[column])
+        for column in range(OBSERVED):
+            if not np.isnan(newest.cluster[column]):
+                self.cluster_observed[column] = smoothed(self.cluster_observed[column], newest.cluster[column])
+
+    def _publish_node(self, node: int, window: list[Sample]) -> None:
+        """Gauges from the last sample, rates over the window; too few samples leave the old values to age."""
+        if len(window) < 2:
+            return
+        first, last = window[0], window[-1]
+        span = (last.sampled_at_s, first.sampled_at_s)
+        self.cpu_used_millicores[node] = counter_rate(last.cpu_millicore_s[node], first.cpu_millicore_s[node], *span)
+        self.rx_mbps[node] = counter_rate(last.rx_mbit[node], first.rx_mbit[node], *span)
+        self.tx_mbps[node] = counter_rate(last.tx_mbit[node], first.tx_mbit[node], *span)
+        self.memory_used_mib[node] = last.memory_mib[node]
+        self.connections[node] = last.connections[node]
+        self.sampled_at_s[node] = last.sampled_at_s
+        squares = 0.0
+        for before, after in zip(window[:-1], window[1:], strict=True):
+            rate = counter_rate(
+                after.cpu_millicore_s[node], before.cpu_millicore_s[node], after.sampled_at_s, before.sampled_at_s
+            )
+            squares += (rate - self.cpu_used_millicores[node]) ** 2
+        self.cpu_std_millicores[node] = np.sqrt(squares / (len(window) - 1))
+
+    # --- what a scorer is given
+
+    def state(self, clock_s: float, running: list[Placement], schedulable: FloatArray, gpu_free: FloatArray) -> ClusterState:
+        tape = self.tape
+        pending = self._pending(clock_s, running)
+        age_s = clock_s - self.sampled_at_s
+        return ClusterState(
+            cpu_allocatable_millicores=tape.node_cpu_millicores,
+            memory_allocatable_mib=tape.node_memory_mib,
+            pods_allocatable=tape.node_pods,
+            gpu_count=tape.node_gpus.astype(np.float64),
+            nic_mbps=np.where(tape.node_nic_known, tape.node_nic_mbps, np.nan),
+            zone=tape.node_zone,
+            user_latency_ms=tape.node_user_latency_ms,
+            price_usd_per_hour=tape.node_price_usd_per_hour,
+            power_idle_watts=tape.node_power_idle_watts,
+            power_peak_watts=tape.node_power_peak_watts,
+            schedulable=schedulable.copy(),
+            cpu_requested_millicores=self.cpu_requested_millicores.copy(),
+            memory_requested_mib=self.memory_requested_mib.copy(),
+            pods_running=self.pods.copy(),
+            gpu_free_milli=gpu_free.copy(),
+            cpu_used_millicores=self.cpu_used_millicores.copy(),
+            cpu_std_millicores=self.cpu_std_millicores.copy(),
+            cpu_age_s=age_s,
+            memory_used_mib=self.memory_used_mib.copy(),
+            memory_age_s=age_s,
+            rx_mbps=self.rx_mbps.copy(),
+            tx_mbps=self.tx_mbps.copy(),
+            connections=self.connections.copy(),
+            network_age_s=age_s,
+            pending_cpu_millicores=pending[0],
+            pending_memory_mib=pending[1],
+            pending_rx_mbps=pending[2],
+            pending_tx_mbps=pending[3],
+            pending_pods=pending[4],
+            zone_rtt_ms=tape.zone_rtt_ms,
+        )
+
+    def pending_horizon_s(self) -> float:
+        """Placements older than this are in every window that is still fresh."""
+        tape = self.tape
+        return float(tape.rate_window_s + tape.scrape_delay_s + 2 * tape.scrape_interval_s)
+
+    def _pending(self, clock_s: float, running: list[Placement]) -> FloatArray:
+        """Expected use of recent placements, less what the windows already show of it."""
+        pending = np.zeros((5, self.tape.node_slots))
+        if not self.assumes:
+            return pending
+        for placement in reversed(running):
+            if placement.bound_at_s < clock_s - self.pending_horizon_s():
+                break
+            node = placement.known_node
+            if node < 0:
+                continue
+            window_s = float(self.tape.rate_window_s)
+            weight = float(pending_weight(placement.bound_at_s, self.sampled_at_s[node], window_s))
+            pending[0, node] += weight * placement.expected_cpu_millicores
+            pending[1, node] += (1.0 if weight >= 1.0 else 0.0) * placement.expected_memory_mib  # a gauge has no window
+            pending[2, node] += weight * placement.expected_rx_mbps
+            pending[3, node] += weight * placement.expected_tx_mbps
+            pending[4, node] += weight
+        return pending
+
+    def demand(self, pod: int, queue_length: int) -> Demand:
+        tape = self.tape
+        source, rx_mbps, tx_mbps = self._expected_traffic(pod)
+        cpu, memory = float(tape.pod_cpu_request_millicores[pod]), float(tape.pod_memory_request_mib[pod])
+        on_node = self.app_pods[tape.pod_app[pod]] if tape.pod_labelled[pod] else np.zeros(tape.node_slots)
+        total = on_node.sum()
+        declared = tape.pod_labelled[pod] and tape.app_sibling_declared[tape.pod_app[pod]]
+        return Demand(
+            cpu_request_millicores=np.asarray(cpu),
+            memory_request_mib=np.asarray(memory),
+            gpus=np.asarray(float(tape.pod_gpus[pod])),
+            gpu_milli=np.asarray(float(tape.pod_gpu_milli[pod])),
+            expected_cpu_millicores=np.asarray(cpu * self._expected(pod, CPU_RATIO, 1.0)),
+            expected_memory_mib=np.asarray(memory * self._expected(pod, MEMORY_RATIO, 1.0)),
+            expected_rx_mbps=np.asarray(rx_mbps),
+            expected_tx_mbps=np.asarray(tx_mbps),
+            demand_source=np.asarray(source),
+            sibling_mbps=np.asarray(float(tape.app_sibling_mbps[tape.pod_app[pod]]) if declared else np.nan),
+            latency_soft_ms=np.asarray(float(tape.pod_latency_soft_ms[pod])),
+            latency_hard_ms=np.asarray(float(tape.pod_latency_hard_ms[pod])),
+            siblings=np.asarray(total),
+            siblings_on_node=on_node.copy(),
+            siblings_in_zone=self._in_zone(on_node),
+            sibling_rtt_ms=self._rtt_ms(on_node, total),
+            queue_length=np.asarray(float(queue_length)),
+        )
+
+    def no_demand(self) -> Demand:
+        """Nothing asked for: what an observation shows once no pod waits."""
+        nothing, everywhere = np.asarray(0.0), np.zeros(self.tape.node_slots)
+        numbers = {field.name: nothing for field in fields(Demand)}
+        unlimited = dict.fromkeys(("sibling_mbps", "latency_soft_ms", "latency_hard_ms"), np.asarray(np.nan))
+        by_node = dict.fromkeys(("siblings_on_node", "siblings_in_zone", "sibling_rtt_ms"), everywhere)
+        return Demand(**{**numbers, **unlimited, **by_node, "demand_source": np.asarray(NONE)})
+
+    def _expected(self, pod: int, column: int, otherwise: float) -> float:
+        """The siblings' mean, else the cluster's, else what is given."""
+        if self.tape.pod_labelled[pod]:
+            observed = float(self.app_observed[self.tape.pod_app[pod], column])
+            if not np.isnan(observed):
+                return observed
+        observed = float(self.cluster_observed[column])
+        return otherwise if np.isnan(observed) else observed
+
+    def _expected_traffic(self, pod: int) -> tuple[int, float, float]:
+        annotated = float(self.tape.pod_annotated_mbps[pod])
+        if not np.isnan(annotated):
+            return ANNOTATION, annotated, annotated
+        by_app = self.tape.pod_labelled[pod] and not np.isnan(self.app_observed[self.tape.pod_app[pod], RX])
+        if by_app:
+            source = SIBLINGS
+        else:
+            source = NONE if np.isnan(self.cluster_observed[RX]) else CLUSTER
+        return source, self._expected(pod, RX, 0.0), self._expected(pod, TX, 0.0)
+
+    def _in_zone(self, on_node: FloatArray) -> FloatArray:
+        by_zone = np.bincount(self.tape.node_zone, weights=on_node, minlength=self.tape.zone_slots)
+        return by_zone[self.tape.node_zone]
+
+    def _rtt_ms(self, on_node: FloatArray, total: float) -> FloatArray:
+        """Mean round trip to the siblings; those on the same node are at no distance."""
+        if total == 0:
+            return np.zeros(self.tape.node_slots)
+        zone, rtt_ms = self.tape.node_zone, self.tape.zone_rtt_ms
+        by_zone = np.bincount(zone, weights=on_node, minlength=self.tape.zone_slots)
+        return ((rtt_ms @ by_zone)[zone] - on_node * rtt_ms[zone, zone]) / total

@@ -1,0 +1,305 @@
+"""Tapes from a scenario: synthetic worlds, calibrated to the figures in docs/traces.md.
+
+``make_tape(scenario, seed, index)`` gives the same tape for the same three, whatever else ran before.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from agent.cluster import FloatArray, IntArray
+from envs.workloads import tape as tapes
+from envs.workloads.scenario import LogNormal, Scenario, Span
+from envs.workloads.tape import Sizes, Tape
+
+Columns = dict[str, Any]
+Rng = np.random.Generator
+
+GENERATOR_VERSION = 1  # part of every result: raise it when the same scenario and seed give another tape
+
+
+def sizes_of(scenario: Scenario) -> Sizes:
+    nodes = int(scenario.nodes.count.high)
+    steps = math.ceil(scenario.horizon_s / scenario.loads.step_s) + 1
+    scrapes = math.ceil(scenario.horizon_s / min(scenario.scraping.interval_s)) + 2
+    running = _running_pods(scenario, _mean_capacity(scenario) * nodes, scenario.arrivals.load.high)
+    arriving = running * scenario.horizon_s / _mean(scenario.arrivals.duration_s)
+    pods = math.ceil(running + arriving + 6.0 * math.sqrt(arriving * (1.0 + scenario.arrivals.burst_size)) + 16)
+    if scenario.arrivals.deployments:
+        pods = math.ceil(scenario.horizon_s / scenario.arrivals.deployment_gap_s) + 1
+    return Sizes(nodes, pods, scenario.apps.count, scenario.nodes.zones, steps, scrapes)
+
+
+def make_tape(scenario: Scenario, seed: int, index: int = 0) -> Tape:
+    rng = np.random.default_rng(np.random.SeedSequence((seed, index)))
+    sizes = sizes_of(scenario)
+    rules = _rules(scenario, rng)
+    nodes = _nodes(scenario, rng)
+    apps = _apps(scenario, rng)
+    timing = _timing(scenario, nodes, apps, rules, sizes.pods, rng)
+    pods = _pods(scenario, apps, timing, rng)
+    loads = _loads(scenario, len(nodes["node_zone"]), sizes, rng)
+    scrapes = _scrapes(scenario, len(nodes["node_zone"]), sizes, rng)
+    siblings = {name: apps[name] for name in ("app_sibling_mbps", "app_sibling_declared")}
+    return tapes.make(**rules, **nodes, **siblings, **timing, **pods, **loads, **scrapes)
+
+
+def make_tapes(scenario: Scenario, seed: int, indices: range | list[int]) -> Tape:
+    """A stack of tapes, padded to the sizes of the scenario."""
+    sizes = sizes_of(scenario)
+    return tapes.stack([make_tape(scenario, seed, index) for index in indices], sizes)
+
+
+# --- the parts of a tape
+
+
+def _rules(scenario: Scenario, rng: Rng) -> Columns:
+    scraping = scenario.scraping
+    return {
+        "horizon_s": scenario.horizon_s,
+        "tick_s": scenario.tick_s,
+        "pending_timeout_s": scenario.pending_timeout_s,
+        "candidate_minimum": scenario.binding.candidate_minimum,
+        "load_step_s": scenario.loads.step_s,
+        "scrape_interval_s": rng.choice(scraping.interval_s),
+        "scrape_delay_s": rng.choice(scraping.delay_s),
+        "rate_window_s": rng.choice(scraping.window_s),
+        "pod_metrics": rng.random() < scraping.pod_metrics,
+    }
+
+
+def _nodes(scenario: Scenario, rng: Rng) -> Columns:
+    fleet = scenario.nodes
+    count = int(rng.integers(int(fleet.count.low), int(fleet.count.high) + 1))
+    shares = np.array([kind.share for kind in fleet.kinds])
+    kind = rng.choice(len(fleet.kinds), size=count, p=shares / shares.sum())
+    zone = rng.permutation(np.arange(count) % fleet.zones)
+    zone_latency_ms = _draw(fleet.user_latency_ms, fleet.zones, rng)
+
+    def column(name: str) -> FloatArray:
+        return np.array([getattr(entry, name) for entry in fleet.kinds], dtype=np.float64)[kind]
+
+    memory_mib = column("memory_gib") * 1024.0
+    start_s = np.where(rng.random(count) < fleet.maintenance, rng.uniform(0.2, 0.8, count) * scenario.horizon_s, np.inf)
+    return {
+        "node_cpu_millicores": column("cpu_cores") * 1000.0,
+        "node_memory_mib": memory_mib,
+        "node_pods": column("pods"),
+        "node_gpus": column("gpus"),
+        "node_nic_mbps": column("nic_gbps") * 1000.0,
+        "node_nic_known": rng.random(count) >= fleet.nic_unknown,
+        "node_zone": zone,
+        "node_user_latency_ms": zone_latency_ms[zone] * rng.uniform(0.8, 1.2, count),
+        "node_price_usd_per_hour": column("price_usd_per_hour"),
+        "node_power_idle_watts": column("power_idle_watts"),
+        "node_power_peak_watts": column("power_peak_watts"),
+        "node_background_memory_mib": memory_mib * rng.uniform(0.02, 0.06, count),
+        "node_maintenance_start_s": start_s,
+        "node_maintenance_end_s": start_s + 0.2 * scenario.horizon_s,
+        "zone_rtt_ms": _rtt(scenario, rng),
+    }
+
+
+def _rtt(scenario: Scenario, rng: Rng) -> FloatArray:
+    zones = scenario.nodes.zones
+    one_way = np.triu(_draw(scenario.nodes.zone_rtt_ms, zones * zones, rng).reshape(zones, zones), 1)
+    return one_way + one_way.T + np.eye(zones) * scenario.nodes.same_zone_rtt_ms
+
+
+def _apps(scenario: Scenario, rng: Rng) -> Columns:
+    apps, count = scenario.apps, scenario.apps.count
+    popularity = rng.permutation(np.arange(1, count + 1) ** -apps.popularity)
+    popularity /= popularity.sum()
+    cpu = _with_mean(apps.cpu_request_millicores, popularity, rng)
+    memory = _with_mean(apps.memory_mib_per_core, popularity, rng) * cpu / 1000.0
+    external = _lognormal(apps.external_mbps, count, rng)
+    receive = _draw(apps.receive_share, count, rng)
+    chatty = rng.random(count) < apps.chatty
+    soft_ms = np.where(rng.random(count) < apps.latency_limited, _draw(apps.latency_soft_ms, count, rng), np.nan)
+    return {
+        "popularity": popularity,
+        "cpu_millicores": np.maximum(cpu.round(-1), 10.0),
+        "memory_mib": np.maximum(memory.round(), 16.0),
+        "cpu_use_ratio": _draw(apps.cpu_use_ratio, count, rng),
+        "memory_use_ratio": _draw(apps.memory_use_ratio, count, rng),
+        "rx_mbps": external * receive,
+        "tx_mbps": external * (1.0 - receive),
+        "labelled": rng.random(count) < apps.labelled,
+        "latency_soft_ms": soft_ms,
+        "app_sibling_mbps": np.where(chatty, _lognormal(apps.sibling_mbps, count, rng), 0.0),
+        "app_sibling_declared": rng.random(count) < apps.sibling_declared,
+    }
+
+
+def _timing(scenario: Scenario, nodes: Columns, apps: Columns, rules: Columns, most: int, rng: Rng) -> Columns:
+    """Which app's pod arrives when, and how long it runs; the steady state is there from the start."""
+    if scenario.arrivals.deployments:
+        return _deployments(scenario, rules, rng)
+    arrivals = scenario.arrivals
+    load = float(_draw(arrivals.load, 1, rng)[0])
+    capacity = np.array([nodes["node_cpu_millicores"].sum(), nodes["node_memory_mib"].sum()])
+    each = np.array([apps["cpu_millicores"] @ apps["popularity"], apps["memory_mib"] @ apps["popularity"]])
+    running = min(int(load * (capacity / each).min()), most // 2)
+    first_s = float(rules["rate_window_s"] + rules["scrape_delay_s"] + 2 * rules["scrape_interval_s"])
+    per_s = running / _mean(arrivals.duration_s)
+    arrival_s, app = _arrivals(scenario, apps, per_s, first_s, rng)
+    keep = max(most - running, 0)
+    arrival_s, app = arrival_s[:keep], app[:keep]
+    sigma, median = arrivals.duration_s.sigma, arrivals.duration_s.median
+    # Pods met at a random moment are long ones (length-biased), with a random part of their life left.
+    left_s = median * np.exp(sigma**2 + sigma * rng.standard_normal(running)) * rng.random(running)
+    duration_s = median * np.exp(sigma * rng.standard_normal(len(app)))
+    initial_app = rng.choice(len(apps["popularity"]), size=running, p=apps["popularity"])
+    return {
+        "pod_initial": np.arange(running + len(app)) < running,
+        "pod_arrival_s": np.concatenate([np.zeros(running), arrival_s]),
+        "pod_duration_s": np.concatenate([left_s + 1.0, np.maximum(duration_s, 2.0)]),
+        "pod_app": np.concatenate([initial_app, app]),
+    }
+
+
+def _arrivals(scenario: Scenario, apps: Columns, per_s: float, first_s: float, rng: Rng) -> tuple[FloatArray, IntArray]:
+    """Single pods at random, and bursts: many pods of one app within two seconds."""
+    arrivals, span_s = scenario.arrivals, scenario.horizon_s - first_s
+    single = rng.poisson(per_s * (1.0 - arrivals.bursts) * span_s)
+    bursts = rng.poisson(per_s * arrivals.bursts * span_s / arrivals.burst_size)
+    size = rng.geometric(1.0 / arrivals.burst_size, size=bursts)
+    start_s = np.concatenate([rng.random(single), np.repeat(rng.random(bursts), size)]) * span_s + first_s
+    names = len(apps["popularity"])
+    app = np.concatenate(
+        [
+            rng.choice(names, size=single, p=apps["popularity"]),
+            np.repeat(rng.choice(names, size=bursts, p=apps["popularity"]), size),
+        ]
+    )
+    arrival_s = start_s + np.where(np.arange(len(start_s)) < single, 0.0, rng.random(len(start_s)) * 2.0)
+    order = np.argsort(arrival_s, kind="stable")
+    return arrival_s[order], app[order]
+
+
+def _deployments(scenario: Scenario, rules: Columns, rng: Rng) -> Columns:
+    """S1.38: single-pod deployments one after the other, then all deleted, again and again."""
+    arrivals, gap_s = scenario.arrivals, scenario.arrivals.deployment_gap_s
+    first_s = float(rules["rate_window_s"] + rules["scrape_delay_s"] + 2 * rules["scrape_interval_s"])
+    round_s = (arrivals.deployments + 5) * gap_s
+    rounds = max(int((scenario.horizon_s - first_s) / round_s), 1)
+    within_s = np.arange(arrivals.deployments) * gap_s
+    begin_s = first_s + np.repeat(np.arange(rounds), arrivals.deployments) * round_s
+    arrival_s = begin_s + np.tile(within_s, rounds)
+    deleted_s = begin_s + arrivals.deployments * gap_s
+    return {
+        "pod_initial": np.zeros(len(arrival_s), dtype=np.bool_),
+        "pod_arrival_s": arrival_s,
+        "pod_duration_s": np.maximum(deleted_s - arrival_s, 1.0),
+        "pod_app": np.tile(np.arange(arrivals.deployments) % scenario.apps.count, rounds),
+    }
+
+
+def _pods(scenario: Scenario, apps: Columns, timing: Columns, rng: Rng) -> Columns:
+    spec, app = scenario.apps, timing["pod_app"]
+    count = len(app)
+
+    def jittered(values: FloatArray) -> FloatArray:
+        return np.asarray(values[app] * np.exp(spec.use_jitter * rng.standard_normal(count)))
+
+    rx, tx = jittered(apps["rx_mbps"]), jittered(apps["tx_mbps"])
+    total = np.maximum(rx, tx) + apps["app_sibling_mbps"][app]
+    claimed = total * np.exp(spec.annotation_error * rng.standard_normal(count))
+    binding = scenario.binding
+    return {
+        "pod_labelled": apps["labelled"][app],
+        "pod_cpu_request_millicores": apps["cpu_millicores"][app],
+        "pod_memory_request_mib": apps["memory_mib"][app],
+        "pod_cpu_use_ratio": jittered(apps["cpu_use_ratio"]),
+        "pod_memory_use_ratio": np.minimum(jittered(apps["memory_use_ratio"]), 1.5),
+        "pod_rx_mbps": rx,
+        "pod_tx_mbps": tx,
+        "pod_annotated_mbps": np.where(rng.random(count) < spec.annotated, claimed, np.nan),
+        "pod_latency_soft_ms": apps["latency_soft_ms"][app],
+        "pod_latency_hard_ms": apps["latency_soft_ms"][app] * spec.latency_hard_over_soft,
+        "pod_start": rng.random(count) * 0.999999,
+        "pod_override": np.where(rng.random(count) < binding.override, rng.random(count) * 0.999999, -1.0),
+        "pod_visible_after": rng.integers(0, binding.visible_after + 1, count),
+        **_gpu_requests(scenario, count, rng),
+    }
+
+
+def _gpu_requests(scenario: Scenario, count: int, rng: Rng) -> Columns:
+    gpus = scenario.gpus
+    asks = rng.random(count) < gpus.share
+    fractional = rng.random(count) < gpus.fractional
+    sizes, weights = np.array(list(gpus.whole)), np.array(list(gpus.whole.values()))
+    whole = rng.choice(sizes, size=count, p=weights / weights.sum())
+    part = rng.choice([100, 250, 330, 460, 500, 800], size=count)
+    return {
+        "pod_gpus": np.where(asks, np.where(fractional, 1, whole), 0),
+        "pod_gpu_milli": np.where(asks & fractional, part, 1000),
+    }
+
+
+def _loads(scenario: Scenario, nodes: int, sizes: Sizes, rng: Rng) -> Columns:
+    loads = scenario.loads
+    app = np.exp(loads.app_sigma * _wander(sizes.steps, sizes.apps, loads.step_s / loads.app_memory_s, rng))
+    app *= math.exp(-(loads.app_sigma**2) / 2.0)
+    peaks = rng.random(app.shape) < loads.spikes_per_hour * loads.step_s / 3600.0
+    app = np.where(peaks, app * loads.spike_factor, app)
+    noise = _wander(sizes.steps, 3 * nodes, loads.step_s / loads.background_memory_s, rng).reshape(sizes.steps, 3, nodes)
+    level = np.exp(loads.background_sigma * noise - loads.background_sigma**2 / 2.0)
+    cpu, network = _draw(loads.background_cpu, nodes, rng), _draw(loads.background_network, nodes, rng)
+    return {
+        "app_load": app,
+        "background_cpu_ratio": np.minimum(level[:, 0] * cpu, 0.9),
+        "background_rx_ratio": np.minimum(level[:, 1] * network, 0.9),
+        "background_tx_ratio": np.minimum(level[:, 2] * network, 0.9),
+    }
+
+
+def _scrapes(scenario: Scenario, nodes: int, sizes: Sizes, rng: Rng) -> Columns:
+    lost = rng.random((sizes.scrapes, nodes)) < scenario.scraping.missing
+    return {"scrape_missing": lost | (rng.random(nodes) < scenario.scraping.blind)}
+
+
+# --- draws
+
+
+def _wander(steps: int, width: int, forget: float, rng: Rng) -> FloatArray:
+    """Standard normal series that lose memory at the given rate per step."""
+    keep = math.exp(-forget)
+    fresh = rng.standard_normal((steps, width)) * math.sqrt(1.0 - keep**2)
+    fresh[0] /= math.sqrt(1.0 - keep**2)
+    for step in range(1, steps):
+        fresh[step] += keep * fresh[step - 1]
+    return fresh
+
+
+def _draw(span: Span, count: int, rng: Rng) -> FloatArray:
+    return rng.uniform(span.low, span.high, count)
+
+
+def _lognormal(shape: LogNormal, count: int, rng: Rng) -> FloatArray:
+    return np.asarray(shape.median * np.exp(shape.sigma * rng.standard_normal(count)))
+
+
+def _with_mean(shape: LogNormal, weights: FloatArray, rng: Rng) -> FloatArray:
+    """Few heavy-tailed draws miss their mean widely; scaled to meet it, every episode has the load it should."""
+    values = _lognormal(shape, len(weights), rng)
+    return np.asarray(values * _mean(shape) / (values @ weights))
+
+
+def _mean(shape: LogNormal) -> float:
+    return shape.median * math.exp(shape.sigma**2 / 2.0)
+
+
+def _mean_capacity(scenario: Scenario) -> FloatArray:
+    """CPU millicores and memory MiB of the largest kind: an upper bound for sizing."""
+    kinds = scenario.nodes.kinds
+    return np.array([max(kind.cpu_cores for kind in kinds) * 1000, max(kind.memory_gib for kind in kinds) * 1024])
+
+
+def _running_pods(scenario: Scenario, capacity: FloatArray, load: float) -> float:
+    cpu = _mean(scenario.apps.cpu_request_millicores)
+    memory = _mean(scenario.apps.memory_mib_per_core) * cpu / 1000.0
+    return float(load * min(capacity[0] / cpu, capacity[1] / memory))

@@ -1,0 +1,1 @@
+"""The sidecar: HTTP in, decisions of ``agent`` out. Never loads torch, numba or gymnasium."""

@@ -1,0 +1,58 @@
+"""The sidecar as an ASGI application: settings and parts in, routes out. Nothing is made at import."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from agent.errors import InputError
+from serving.decide import Decider
+from serving.observability import Metrics, RequestMetrics
+from serving.routes import health, score, state
+from serving.routes.http import error_reply
+from serving.settings import Settings
+from serving.sidecar import Sidecar
+from serving.snapshot import ClusterSource
+
+logger = logging.getLogger(__name__)
+
+
+def create_app(settings: Settings, source: ClusterSource, decider: Decider, metrics: Metrics) -> FastAPI:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        source.start()
+        yield
+        source.stop()
+
+    # The interactive pages load scripts from elsewhere; the description itself is at /openapi.json.
+    app = FastAPI(title="Pilotfish", docs_url=None, redoc_url=None, lifespan=lifespan)
+    app.state.sidecar = Sidecar(settings, source, decider, metrics)
+    metrics.watch(source.snapshot, decider.ladder, decider.clock, settings.ladder.stale_after_s)
+    app.add_middleware(RequestMetrics, metrics=metrics)
+    for routes in (score, state, health):
+        app.include_router(routes.router)
+    app.add_exception_handler(InputError, _on_input_error)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(Exception, _on_defect)
+    return app
+
+
+async def _on_input_error(request: Request, why: Exception) -> Response:
+    return error_reply(400, str(why))
+
+
+async def _on_http_error(request: Request, why: Exception) -> Response:
+    code, detail = (why.status_code, why.detail) if isinstance(why, HTTPException) else (500, "internal error")
+    if code in (404, 405):
+        detail = f"{detail}: {request.method} {request.url.path}; /openapi.json lists what there is"
+    return error_reply(code, detail)
+
+
+async def _on_defect(request: Request, why: Exception) -> Response:
+    logger.error("%s %s failed", request.method, request.url.path, exc_info=why)
+    return error_reply(500, "internal error; the log of the sidecar has the details")

@@ -1,0 +1,128 @@
+"""A simulated cluster inside the sidecar, in real time: something to score before there is a cluster.
+
+Pods arrive, are decided by the same ``Decider`` that answers requests, run and end; when an episode is over the next
+one begins. Requests see what a sidecar beside this cluster could know, never the simulated truth.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+
+from agent.breaker import Clock
+from agent.cluster import Node
+from agent.demand import ObservedDemand, Use
+from agent.feasibility import BYTES_PER_MIB
+from agent.nodetable import NodeTable
+from envs.dynamics.world import World
+from envs.workloads.scenario import load_scenario
+from envs.workloads.synthetic import make_tape
+from envs.workloads.tape import Tape
+from serving.decide import Decider
+from serving.settings import SimulationSettings
+from serving.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+NAMESPACE = "default"
+ZONE_LABEL = "topology.kubernetes.io/zone"
+HOST_LABEL = "kubernetes.io/hostname"
+RETRY_AFTER_S = 1.0  # an episode that fails at once must not spin
+STOP_WITHIN_S = 1.0
+
+
+class EmbeddedSimulation:
+    """A ``ClusterSource``: one thread owns the world, requests read the snapshot that it published last."""
+
+    def __init__(self, settings: SimulationSettings, decider: Decider, clock: Clock) -> None:
+        self._scenario = load_scenario(settings.scenario)
+        self._seed = settings.seed
+        self._speed = settings.speed
+        self._decider = decider
+        self._clock = clock
+        self._newest: Snapshot | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="simulation", daemon=True)
+
+    def snapshot(self) -> Snapshot | None:
+        return self._newest
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(STOP_WITHIN_S)
+
+    def _run(self) -> None:
+        for episode in itertools.count():
+            try:
+                self._live_through(episode)
+            except Exception:  # the sidecar outlives a defect of the simulator; /readyz tells that the state grows old
+                logger.exception("episode %d of %s ended early", episode, self._scenario.name)
+                self._stopping.wait(RETRY_AFTER_S)
+            if self._stopping.is_set():
+                return
+
+    def _live_through(self, episode: int) -> None:
+        tape = make_tape(self._scenario, self._seed, episode)
+        world, nodes = World(tape), nodes_of(tape)
+        logger.info("simulating %s, episode %d: %d nodes", self._scenario.name, episode, len(nodes))
+        began_at_s = self._clock() - world.clock_s / self._speed
+        while not world.done:
+            due_in_s = began_at_s + world.clock_s / self._speed - self._clock()
+            if self._stopping.wait(max(due_in_s, 0.0)):
+                return
+            self._newest = snapshot_of(world, nodes, self._clock())
+            ranking = self._decider.rank(
+                self._newest.state, world.demand(), world.candidates(), f"{episode}/{world.pod}"
+            )
+            if ranking.best is None:
+                raise RuntimeError("the world offered a pod without a candidate")
+            world.step(ranking.best)
+
+
+def snapshot_of(world: World, nodes: NodeTable, now_s: float) -> Snapshot:
+    """What a sidecar beside this world knows now."""
+    knowledge = world.knowledge
+    apps = range(len(knowledge.app_observed))
+    return Snapshot(
+        nodes=nodes,
+        state=world.state(),
+        taken_at_s=now_s,
+        observed=ObservedDemand(
+            by_app={(NAMESPACE, app_name(app)): Use(*knowledge.app_observed[app].tolist()) for app in apps},
+            cluster=Use(*knowledge.cluster_observed.tolist()),
+        ),
+        pods_by_app={(NAMESPACE, app_name(app)): knowledge.app_pods[app].copy() for app in apps},
+        queue_length=len(world.waiting),
+    )
+
+
+def app_name(app: int) -> str:
+    return f"app-{app:02d}"
+
+
+def nodes_of(tape: Tape) -> NodeTable:
+    """The nodes of a tape as the API server would describe them."""
+    return NodeTable(_node(tape, index) for index in range(tape.node_slots))
+
+
+def _node(tape: Tape, index: int) -> Node:
+    name, zone = f"node-{index:03d}", f"zone-{int(tape.node_zone[index])}"
+    nic_mbps = float(tape.node_nic_mbps[index]) if tape.node_nic_known[index] else None
+    return Node(
+        name=name,
+        cpu_allocatable_millicores=int(tape.node_cpu_millicores[index]),
+        memory_allocatable_bytes=int(tape.node_memory_mib[index]) * BYTES_PER_MIB,
+        pods_allocatable=int(tape.node_pods[index]),
+        gpus=int(tape.node_gpus[index]),
+        zone=zone,
+        labels={HOST_LABEL: name, ZONE_LABEL: zone},
+        nic_mbps=nic_mbps,
+        user_latency_ms=float(tape.node_user_latency_ms[index]),
+        price_usd_per_hour=float(tape.node_price_usd_per_hour[index]),
+        power_idle_watts=float(tape.node_power_idle_watts[index]),
+        power_peak_watts=float(tape.node_power_peak_watts[index]),
+    )

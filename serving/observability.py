@@ -1,0 +1,141 @@
+"""The sidecar's own metrics: who decided, from how old data, and how fast (docs/metrics.md).
+
+Each sidecar has a registry of its own, so that tests and several sidecars in one process do not mix. Values that
+only matter when somebody looks (ages, breakers) are read from the newest snapshot at that moment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import Any
+
+import numpy as np
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from agent.breaker import Clock
+from agent.ladder import Ladder, Skip
+from agent.scorer import METRIC_GROUPS
+from serving.decide import Ranking, median_ages
+from serving.snapshot import Snapshot
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+UNKNOWN_ROUTE = "unknown"  # one label for every path that does not exist, or anybody could fill the memory
+BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class Metrics:
+    def __init__(self) -> None:
+        # Without this a series of creation times stands beside every counter.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self.requests = Counter(
+            "pilotfish_requests_total", "Requests answered", ["route", "code"], registry=self.registry
+        )
+        self.request_seconds = Histogram(
+            "pilotfish_request_seconds", "Time to answer", ["route"], registry=self.registry, buckets=BUCKETS_S
+        )
+        self.decisions = Counter(
+            "pilotfish_decisions_total", "Pods scored, by the step that answered", ["source"], registry=self.registry
+        )
+        self.skips = Counter(
+            "pilotfish_ladder_step_skipped_total", "Steps skipped", ["step", "reason"], registry=self.registry
+        )
+
+    def on_ranking(self, ranking: Ranking) -> None:
+        self.decisions.labels(ranking.scores.source).inc()
+
+    def on_skip(self, skip: Skip) -> None:
+        self.skips.labels(skip.step, skip.reason).inc()
+
+    def watch(
+        self, snapshot: Callable[[], Snapshot | None], ladder: Ladder, clock: Clock, stale_after_s: float
+    ) -> None:
+        """Also export what can be read from the cluster state and the ladder."""
+        self.registry.register(_StateCollector(snapshot, ladder, clock, stale_after_s))
+
+    def exposition(self) -> bytes:
+        return generate_latest(self.registry)
+
+
+class _StateCollector(Collector):
+    def __init__(
+        self, snapshot: Callable[[], Snapshot | None], ladder: Ladder, clock: Clock, stale_after_s: float
+    ) -> None:
+        self._snapshot = snapshot
+        self._ladder = ladder
+        self._clock = clock
+        self._stale_after_s = stale_after_s
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        yield self._breakers()
+        snapshot = self._snapshot()
+        if snapshot is not None:
+            yield from self._ages(snapshot)
+
+    def _breakers(self) -> GaugeMetricFamily:
+        gauge = GaugeMetricFamily("pilotfish_breaker_open", "1 while a step is left alone", labels=["step"])
+        for step in self._ladder.steps:
+            gauge.add_metric([step.scorer.name], float(step.breaker.state != "closed"))
+        return gauge
+
+    def _ages(self, snapshot: Snapshot) -> Iterator[GaugeMetricFamily]:
+        now_s = self._clock()
+        state = snapshot.state_at(now_s)
+        ages = GaugeMetricFamily("pilotfish_metric_age_seconds", "Age on the median node", labels=["group"])
+        stale = GaugeMetricFamily("pilotfish_nodes_without_metric", "Nodes without a fresh value", labels=["group"])
+        everywhere = np.ones(state.node_count, dtype=np.bool_)
+        for group, age_s in median_ages(state, everywhere).items():
+            ages.add_metric([group], float("nan") if age_s is None else age_s)
+        for group in METRIC_GROUPS:
+            fresh = getattr(state, f"{group}_age_s") <= self._stale_after_s
+            stale.add_metric([group], float((~fresh).sum()))
+        yield ages
+        yield stale
+        yield GaugeMetricFamily("pilotfish_nodes", "Nodes that are known", value=state.node_count)
+        yield GaugeMetricFamily(
+            "pilotfish_snapshot_age_seconds", "Age of the cluster state", value=now_s - snapshot.taken_at_s
+        )
+
+
+class RequestMetrics:
+    """Counts and times every request. Plain ASGI: the usual middleware class costs more than the scoring."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began_s = time.perf_counter()
+        code = 500
+
+        async def watching(message: Message) -> None:
+            nonlocal code
+            if message["type"] == "http.response.start":
+                code = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watching)
+        finally:
+            route = route_of(scope)
+            self._metrics.requests.labels(route, str(code)).inc()
+            self._metrics.request_seconds.labels(route).observe(time.perf_counter() - began_s)
+
+
+def route_of(scope: MutableMapping[str, Any]) -> str:
+    return getattr(scope.get("route"), "path", UNKNOWN_ROUTE)

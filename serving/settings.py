@@ -1,0 +1,124 @@
+"""Every setting of the sidecar: grouped, documented, validated once at start, and then passed in.
+
+The environment sets them: ``PILOTFISH_<GROUP>__<FIELD>``, for example ``PILOTFISH_SERVER__PORT=9000``. The table in
+docs/settings.md is made from these classes (``settings_table``), and a test keeps it equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+
+from agent.errors import InputError
+
+ENV_PREFIX = "PILOTFISH_"
+ENV_DELIMITER = "__"
+
+
+class Group(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ServerSettings(Group):
+    """How the sidecar listens."""
+
+    host: str = Field("127.0.0.1", description="address to listen on; loopback, because the API has no password")
+    port: int = Field(8000, ge=1, le=65535, description="port to listen on")
+    max_body_bytes: int = Field(1_048_576, ge=1024, description="longer request bodies are refused with 413")
+    max_nodes: int = Field(5000, ge=1, description="most node names that one request may list")
+    ready_within_s: float = Field(60.0, gt=0, description="/readyz fails when the cluster state is older than this")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe message to log")
+
+
+class LadderSettings(Group):
+    """When a step of the ladder may answer."""
+
+    deadline_ms: float = Field(
+        100.0, gt=0, description="no step begins later than this after the request; kube-scheduler itself waits 5 s"
+    )
+    stale_after_s: float = Field(90.0, gt=0, description="metrics older than this count as missing")
+    min_fresh_share: float = Field(
+        0.5, ge=0, le=1, description="share of the candidates that need fresh metrics for a step that uses them"
+    )
+
+
+class BreakerSettings(Group):
+    """When a failing step is left alone."""
+
+    failures_to_open: int = Field(3, ge=1, description="failures in a row after which a step is skipped")
+    cooldown_s: float = Field(30.0, ge=0, description="how long it is skipped before it is tried again")
+
+
+class AssumedSettings(Group):
+    """How long placements count that watch and metrics do not show yet."""
+
+    provisional_s: float = Field(2.0, gt=0, description="an answer counts as a placement this long, or until the watch")
+    bound_s: float = Field(300.0, gt=0, description="expected use of a bound pod is dropped after this at the latest")
+    window_s: float = Field(60.0, gt=0, description="window of the rates in the metrics: [60s] in the queries")
+
+
+class SimulationSettings(Group):
+    """The simulated cluster that answers when there is no real one."""
+
+    scenario: str = Field("microservices", description="name of a scenario, or path of a YAML file")
+    seed: int = Field(0, ge=0, description="seed of the simulated world")
+    speed: float = Field(1.0, gt=0, le=100, description="simulated seconds per second")
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, env_nested_delimiter=ENV_DELIMITER, extra="ignore", frozen=True
+    )
+
+    server: ServerSettings = ServerSettings()
+    ladder: LadderSettings = LadderSettings()
+    breaker: BreakerSettings = BreakerSettings()
+    assumed: AssumedSettings = AssumedSettings()
+    simulation: SimulationSettings = SimulationSettings()
+
+
+def load_settings(**overrides: dict[str, Any]) -> Settings:
+    """Settings from the environment, groups given here on top: ``load_settings(server={"port": 9000})``."""
+    given = {
+        group: {key: value for key, value in values.items() if value is not None} for group, values in overrides.items()
+    }
+    try:
+        return Settings(**given)  # type: ignore[arg-type]
+    except ValidationError as why:
+        problems = "; ".join(f"{_variable(error['loc'])}: {error['msg']}" for error in why.errors())
+        raise InputError(f"settings: {problems}") from why
+    except SettingsError as why:  # a whole group was given and is no JSON
+        raise InputError(f"settings: {why}; set single fields as {_variable(('group', 'field'))}") from why
+
+
+def settings_rows() -> Iterator[tuple[str, str, str]]:
+    """Variable, default and meaning of every setting."""
+    for group_name, group in Settings.model_fields.items():
+        for name, field in _fields(group):
+            yield _variable((group_name, name)), str(field.default), field.description or ""
+
+
+def settings_table() -> str:
+    """The table of docs/settings.md."""
+    rows = [f"| `{variable}` | `{default}` | {meaning} |" for variable, default, meaning in settings_rows()]
+    return "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows])
+
+
+def _fields(group: FieldInfo) -> Iterator[tuple[str, FieldInfo]]:
+    model = group.annotation
+    if isinstance(model, type) and issubclass(model, BaseModel):
+        yield from model.model_fields.items()
+
+
+def _variable(location: tuple[int | str, ...]) -> str:
+    return ENV_PREFIX + ENV_DELIMITER.join(str(part).upper() for part in location)
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.stdout.write(settings_table() + "\n")

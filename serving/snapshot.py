@@ -1,0 +1,60 @@
+"""What is known of the cluster at one moment, published by a background source and read by requests.
+
+A snapshot never changes after it is published, so a request reads it without locks, without waiting and without
+I/O; the next one replaces it as a whole. Sources are the embedded simulation and, on a real cluster, the collectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from agent.cluster import ClusterState, FloatArray, Pod
+from agent.demand import ObservedDemand
+from agent.nodetable import NodeTable
+from agent.scorer import METRIC_GROUPS
+
+App = tuple[str, str]  # namespace and owner
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    nodes: NodeTable
+    state: ClusterState
+    taken_at_s: float  # of the clock that the decisions use
+    observed: ObservedDemand = field(default_factory=ObservedDemand)
+    pods_by_app: Mapping[App, FloatArray] = field(default_factory=dict)  # running pods per node, (nodes,)
+    queue_length: int = 0
+
+    @cached_property
+    def index_of(self) -> Mapping[str, int]:
+        return {name: index for index, name in enumerate(self.nodes.names)}
+
+    def siblings_of(self, pod: Pod) -> FloatArray:
+        """Running pods of the same app on each node."""
+        known = self.pods_by_app.get((pod.namespace, pod.app)) if pod.app else None
+        return np.zeros(len(self.nodes)) if known is None else known
+
+    def state_at(self, now_s: float) -> ClusterState:
+        """The state with its metrics as old as they are by now."""
+        waited_s = max(now_s - self.taken_at_s, 0.0)
+        ages = {f"{group}_age_s": getattr(self.state, f"{group}_age_s") + waited_s for group in METRIC_GROUPS}
+        return replace(self.state, **ages)
+
+
+class ClusterSource(Protocol):
+    """Keeps the snapshot fresh in the background."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None:
+        """Ask the background work to end; returns soon, also when it does not."""
+        ...
+
+    def snapshot(self) -> Snapshot | None:
+        """The newest snapshot; None until there is a first one."""
+        ...

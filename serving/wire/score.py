@@ -1,0 +1,99 @@
+"""The native score API: its request and its reply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+
+from agent.cluster import DEMAND_SOURCES, BoolArray, Demand, Pod
+from agent.errors import InputError
+from serving.decide import Decision
+from serving.snapshot import Snapshot
+from serving.wire import fields
+from serving.wire.fields import Json
+from serving.wire.pod import pod_from_api, pod_from_requirements
+
+FIELDS = ("pod", "requirements", "nodes", "assume")
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRequest:
+    pod: Pod
+    nodes: tuple[str, ...] | None  # None: all
+    assume: bool
+    warnings: tuple[str, ...]
+
+
+def parse_object(body: bytes) -> Json:
+    try:
+        content = orjson.loads(body)
+    except orjson.JSONDecodeError as why:
+        raise InputError(f"the body is not JSON: {why}") from why
+    if not isinstance(content, dict):
+        raise InputError("the body must be a JSON object")
+    return content
+
+
+def to_score_request(content: Json, max_nodes: int) -> ScoreRequest:
+    fields.only(content, FIELDS, "the body")
+    if (content.get("pod") is None) == (content.get("requirements") is None):
+        raise InputError("give either 'pod' (a Kubernetes pod) or 'requirements' (plain values)")
+    nodes = None if content.get("nodes") is None else fields.texts(content, "nodes")
+    if nodes is not None and len(nodes) > max_nodes:
+        raise InputError(f"'nodes' lists {len(nodes)} names, at most {max_nodes} are allowed")
+    if content.get("pod") is not None:
+        pod, warnings = pod_from_api(fields.an_object(content, "pod"))
+    else:
+        pod, warnings = pod_from_requirements(fields.an_object(content, "requirements"))
+    return ScoreRequest(pod, nodes, fields.typed(content, "assume", bool, True), tuple(warnings))
+
+
+def asked_nodes(request: ScoreRequest, snapshot: Snapshot) -> BoolArray | None:
+    """The named nodes as a mask; an unknown name is the caller's mistake."""
+    if request.nodes is None:
+        return None
+    unknown = [name for name in request.nodes if name not in snapshot.index_of]
+    if unknown:
+        raise InputError(f"unknown node {unknown[0]!r} in 'nodes'; GET /v1/state lists the {len(snapshot.nodes)} known")
+    asked = np.zeros(len(snapshot.nodes), dtype=np.bool_)
+    asked[[snapshot.index_of[name] for name in request.nodes]] = True
+    return asked
+
+
+def from_decision(decision: Decision, warnings: tuple[str, ...], deadline_ms: float) -> dict[str, Any]:
+    ranking = decision.ranking
+    best_first = sorted(np.flatnonzero(decision.candidates).tolist(), key=lambda node: -ranking.scores.values[node])
+    return {
+        "scores": [
+            {
+                "node": decision.names[node],
+                "score": int(ranking.levels[node]),
+                "value": float(ranking.scores.values[node]),
+            }
+            for node in best_first
+        ],
+        "best": decision.best,
+        "source": ranking.scores.source,
+        "reason": ranking.scores.reason,
+        "ages_s": decision.ages_s,
+        "filtered": decision.filtered,
+        "demand": _from_demand(decision.demand),
+        "warnings": warnings,
+        "model": None,
+        "deadline_ms": deadline_ms,
+    }
+
+
+def _from_demand(demand: Demand) -> dict[str, Any]:
+    """What the pod is expected to use, and how that is known."""
+    return {
+        "cpu_millicores": float(demand.expected_cpu_millicores),
+        "memory_mib": float(demand.expected_memory_mib),
+        "rx_mbps": float(demand.expected_rx_mbps),
+        "tx_mbps": float(demand.expected_tx_mbps),
+        "source": DEMAND_SOURCES[int(demand.demand_source)],
+        "siblings": int(demand.siblings),
+    }

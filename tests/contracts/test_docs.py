@@ -1,0 +1,105 @@
+"""Documents that say something false are worse than none: what can be checked here, is."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+import typer
+
+import pilotfish
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+LAST_ID = {"S0": 33, "S1": 39, "S2": 24, "S3": 37, "S4": 20, "X": 6}
+STATE = re.compile(r"done|planned: (issue \d+|later)")
+
+
+def requirement_rows() -> list[tuple[str, str, str, str]]:
+    text = (ROOT / "docs" / "requirements.md").read_text(encoding="utf-8")
+    return re.findall(r"^\| ((?:S\d|X)\.\d+) \| (.+?) \| (.+?) \|(.*)\|$", text, flags=re.MULTILINE)
+
+
+@cache
+def functions_in(file: Path) -> set[str]:
+    """Names of the functions of a test file, those in classes as ``Class::name``."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for group in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+        names |= {f"{group.name}::{node.name}" for node in group.body if isinstance(node, ast.FunctionDef)}
+    return names
+
+
+def is_a_test(reference: str) -> bool:
+    path, _, name = reference.partition("::")
+    return (ROOT / path).is_file() and name in functions_in(ROOT / path)
+
+
+def test_every_requirement_has_exactly_one_row():
+    wanted = [f"{group}.{number}" for group, last in LAST_ID.items() for number in range(1, last + 1)]
+    assert [row[0] for row in requirement_rows()] == wanted
+
+
+def test_every_requirement_is_done_or_planned():
+    assert [row[0] for row in requirement_rows() if not STATE.fullmatch(row[2])] == []
+
+
+def test_every_done_requirement_names_tests_that_exist():
+    claimed = {
+        identifier: re.findall(r"`(.+?)`", tests)
+        for identifier, _, state, tests in requirement_rows()
+        if state == "done"
+    }
+    untrue = {identifier: tests for identifier, tests in claimed.items() if not tests or not all(map(is_a_test, tests))}
+    assert untrue == {}
+
+
+def test_references_to_tests_are_checked_by_file_and_name():
+    here = "tests/contracts/test_docs.py"
+    assert is_a_test(f"{here}::test_every_requirement_has_exactly_one_row")
+    assert not is_a_test(f"{here}::test_no_such_thing")
+    assert not is_a_test("tests/no_such_file.py::test_every_requirement_has_exactly_one_row")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_every_link_to_a_file_leads_somewhere(document: Path):
+    links = re.findall(r"\]\(([^)#\s]+)", document.read_text(encoding="utf-8"))
+    broken = [link for link in links if "://" not in link and not (document.parent / link).exists()]
+    assert broken == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_every_make_target_named_in_a_document_exists(document: Path):
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)make ([a-z-]+)", document.read_text(encoding="utf-8"), flags=re.MULTILINE))
+    assert named <= targets
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_every_command_named_in_a_document_exists(document: Path):
+    commands = set(typer.main.get_command(pilotfish.app).commands)
+    named = re.findall(r"(?:^|`|/)pilotfish ([a-z-]+)", document.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert {name for name in named if not name.startswith("--")} <= commands
+
+
+def declared_libraries() -> list[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    groups = {**project["project"]["optional-dependencies"], **project["dependency-groups"]}
+    requirements = [*project["project"]["dependencies"], *(name for group in groups.values() for name in group)]
+    return [re.match(r"[\w-]+", requirement)[0].lower() for requirement in requirements]
+
+
+def test_every_dependency_is_explained():
+    explained = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8").lower()
+    assert [name for name in declared_libraries() if not re.search(rf"\b{name}\b", explained)] == []
+
+
+def test_every_dependency_has_an_exact_version():
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert all(re.match(r"[a-z0-9-]+==\S+( ; .+)?$", pin) for pin in pins)
+    assert set(declared_libraries()) <= {pin.partition("==")[0] for pin in pins}

@@ -1,0 +1,72 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from agent.cluster import Pod
+from agent.demand import demand_of
+from agent.scorer import Scores
+from serving.decide import best_node
+from serving.snapshot import Snapshot
+from tests.serving.conftest import NAMES, a_snapshot
+
+POD = Pod(uid="u1", name="web-1", cpu_request_millicores=500, memory_request_bytes=2**28)
+ALL = np.ones(len(NAMES), dtype=bool)
+
+
+def test_the_best_node_is_the_one_with_the_highest_value():
+    values = np.array([1.0, 5.0, 9.0, 2.0, 3.0])
+    assert best_node(Scores(values, "x"), ALL, "u1") == 2
+    assert best_node(Scores(values, "x"), np.array([True, True, False, True, True]), "u1") == 1
+    assert best_node(Scores(values, "x"), ~ALL, "u1") is None
+
+
+def test_equal_nodes_are_shared_out_by_pod_and_each_pod_keeps_its_node():
+    equal = Scores(np.zeros(len(NAMES)), "neutral")
+    chosen = Counter(best_node(equal, ALL, f"pod-{number}") for number in range(1000))
+    assert set(chosen) == set(range(5))
+    assert min(chosen.values()) > 100
+    assert len({best_node(equal, ALL, "pod-7") for _ in range(5)}) == 1
+
+
+def test_the_same_order_as_the_ladder_gives_for_the_same_question(decider):
+    snapshot = a_snapshot()
+    decision = decider.decide(snapshot, POD, assume=False)
+    demand = demand_of(POD, snapshot.observed, snapshot.state, np.zeros(len(NAMES)), 3)
+    alone = decider.rank(snapshot.state, demand, decision.candidates, POD.uid)
+    np.testing.assert_array_equal(decision.ranking.scores.values, alone.scores.values)
+    np.testing.assert_array_equal(decision.ranking.levels, alone.levels)
+    assert decision.best == NAMES[alone.best]
+
+
+def test_a_pod_without_a_uid_is_never_assumed(decider):
+    decider.decide(a_snapshot(), Pod(uid="", name="what-if"))
+    assert len(decider.assumed) == 0
+
+
+def test_placements_not_yet_shown_move_the_expected_utilisation(decider):
+    snapshot = a_snapshot()
+    before = decider.decide(snapshot, POD, assume=False).ranking.scores.values[0]
+    heavy = Pod(uid="u2", annotations={"pilotfish.io/network-mbps": "400"})
+    assert decider.decide(snapshot, heavy).best == "idle"
+    assert decider.decide(snapshot, POD, assume=False).ranking.scores.values[0] < before - 20.0
+
+
+def test_the_deadline_counts_from_the_question(decider, clock, monkeypatch):
+    def slowly(*_):
+        clock.now_s += 0.2
+        return np.zeros(len(NAMES))
+
+    monkeypatch.setattr(Snapshot, "siblings_of", slowly)
+    decision = decider.decide(a_snapshot(), POD)
+    assert decision.ranking.scores.source == "neutral"
+    assert "deadline" in decision.ranking.scores.reason
+
+
+@pytest.mark.parametrize("broken", [ValueError("x"), MemoryError("y")])
+def test_a_broken_step_does_not_reach_the_caller(decider, monkeypatch, broken):
+    def fail(*_):
+        raise broken
+
+    monkeypatch.setattr(type(decider.ladder.steps[0].scorer), "score", fail)
+    assert decider.decide(a_snapshot(), POD).ranking.scores.source == "least_allocated"

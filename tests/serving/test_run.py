@@ -1,0 +1,89 @@
+"""The sidecar as a process: what a user and a kubelet see."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+HEAVY = ("gymnasium", "numba", "torch", "stable_baselines3", "matplotlib", "pandas", "polars")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def pilotfish(*arguments: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", "pilotfish", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ask(port: int, path: str, body: dict | None = None) -> dict:
+    content = None if body is None else json.dumps(body).encode()
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", content, timeout=5) as reply:
+        return json.load(reply)
+
+
+def wait_until_ready(process: subprocess.Popen, port: int) -> None:
+    until_s = time.monotonic() + 40.0
+    while time.monotonic() < until_s:
+        assert process.poll() is None, process.stderr.read()
+        try:
+            ask(port, "/readyz")
+            return
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError("never ready")
+
+
+@pytest.fixture
+def port():
+    return free_port()
+
+
+@pytest.fixture
+def demo(port):
+    process = pilotfish("demo", "--port", str(port))
+    wait_until_ready(process, port)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_the_demo_scores_a_pod_and_leaves_within_two_seconds_of_a_term(demo, port):
+    reply = ask(port, "/v1/score", {"requirements": {"cpu": "250m", "memory": "64Mi", "network_mbps": 20}})
+    assert reply["source"] == "expected_utilisation"
+    assert reply["best"] == reply["scores"][0]["node"]
+    assert reply["ages_s"]["network"] < 90
+    began_s = time.monotonic()
+    demo.send_signal(signal.SIGTERM)
+    demo.wait(timeout=10)
+    assert time.monotonic() - began_s < 2.0
+
+
+def test_a_port_that_is_taken_is_one_line_and_exit_code_2(port):
+    with socket.create_server(("127.0.0.1", port)):
+        process = pilotfish("demo", "--port", str(port))
+        _, said = process.communicate(timeout=40)
+    assert process.returncode == 2
+    assert said.splitlines()[-1].startswith(f"pilotfish: cannot listen on 127.0.0.1 port {port}")
+    assert "Traceback" not in said
+
+
+def test_an_unknown_scenario_is_one_line_and_exit_code_2(port):
+    process = pilotfish("demo", "--port", str(port), "--scenario", "nowhere")
+    _, said = process.communicate(timeout=40)
+    assert process.returncode == 2
+    assert "microservices" in said
+    assert "Traceback" not in said
+
+
+def test_the_live_path_loads_no_training_library():
+    look = f"import serving.run, sys; sys.exit(', '.join(m for m in {HEAVY} if m in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, timeout=40, check=False)
+    assert done.stderr.strip() == ""

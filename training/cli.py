@@ -1,0 +1,53 @@
+"""The commands of training: they read options and call one verb each, which is imported only when it is used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+record_app = typer.Typer(name="record", no_args_is_help=True, help="Recordings of a cluster: what the sidecar writes.")
+app.add_typer(record_app)
+
+Scenario = Annotated[str, typer.Argument(help="A name from `pilotfish scenarios`, or a YAML file.")]
+Traces = Annotated[Path | None, typer.Option(help="The folder with the public traces.")]
+
+
+@app.command()
+def simulate(
+    scenario: Scenario,
+    policy: Annotated[str, typer.Option(help="Which policy places the pods.")] = "expected_utilisation",
+    episodes: Annotated[int, typer.Option(min=1, help="How many episodes.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="The first episode's seed; the others follow it.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="The result as one JSON object.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw one episode into this PNG file.")] = None,
+    traces: Traces = None,
+) -> None:
+    """Run a policy in a simulated cluster and show what it costs."""
+    from training.simulate import run
+
+    run(scenario, policy=policy, episodes=episodes, seed=seed, as_json=as_json, plot=plot, traces=traces)
+
+
+@app.command()
+def scenarios(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line for each scenario.")] = False,
+) -> None:
+    """List the simulated worlds."""
+    from training.scenarios import run
+
+    run(as_json=as_json)
+
+
+@record_app.command("pack")
+def record_pack(
+    source: Annotated[Path, typer.Argument(metavar="SRC", help="A recording: a folder of segments, or one segment.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The new folder for the parquet files.")],
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Count malformed lines instead of stopping.")] = False,
+) -> None:
+    """Turn a recording into parquet."""
+    from training.record import pack
+
+    typer.echo(pack(source, out, skip_bad=skip_bad))
