@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +85,7 @@ POD_FEATURES: dict[str, str] = {
 }
 
 FeatureArray = NDArray[np.float32]
+Number = TypeVar("Number", float, FloatArray)
 _NODE_INDEX = {name: index for index, name in enumerate(NODE_FEATURES)}
 _POD_INDEX = {name: index for index, name in enumerate(POD_FEATURES)}
 
@@ -204,25 +206,25 @@ class _Columns:
         memory = self.imputed(state.memory_used_mib * self.per_memory, self.memory_fresh)
         rx = self.imputed(state.rx_mbps * self.per_nic, self.network_fresh)
         tx = self.imputed(state.tx_mbps * self.per_nic, self.network_fresh)
-        self.put("cpu_used_ratio", _limited(cpu))
-        self.put("memory_used_ratio", _limited(memory))
-        self.put("rx_ratio", _limited(rx))
-        self.put("tx_ratio", _limited(tx))
-        cpu = _after(cpu, state.pending_cpu_millicores, demand.expected_cpu_millicores, self.per_cpu)
-        memory = _after(memory, state.pending_memory_mib, demand.expected_memory_mib, self.per_memory)
-        rx = _after(rx, state.pending_rx_mbps, demand.expected_rx_mbps, self.per_nic)
-        tx = _after(tx, state.pending_tx_mbps, demand.expected_tx_mbps, self.per_nic)
+        self.put("cpu_used_ratio", limited(cpu))
+        self.put("memory_used_ratio", limited(memory))
+        self.put("rx_ratio", limited(rx))
+        self.put("tx_ratio", limited(tx))
+        cpu = after(cpu, state.pending_cpu_millicores, demand.expected_cpu_millicores[..., None], self.per_cpu)
+        memory = after(memory, state.pending_memory_mib, demand.expected_memory_mib[..., None], self.per_memory)
+        rx = after(rx, state.pending_rx_mbps, demand.expected_rx_mbps[..., None], self.per_nic)
+        tx = after(tx, state.pending_tx_mbps, demand.expected_tx_mbps[..., None], self.per_nic)
         self.cpu_expected = self.put("cpu_expected_ratio", cpu)
         self.put("memory_expected_ratio", memory)
         self.put("rx_expected_ratio", rx)
         self.put("tx_expected_ratio", tx)
         self.network_expected = np.maximum(rx, tx)
-        self.put("cpu_hot", _hot(cpu))
-        self.put("memory_hot", _hot(memory))
-        self.put("network_hot", _hot(self.network_expected))
+        self.put("cpu_hot", hot(cpu))
+        self.put("memory_hot", hot(memory))
+        self.put("network_hot", hot(self.network_expected))
         self.put("worst_expected_ratio", np.maximum(np.maximum(cpu, memory), self.network_expected))
         spread = np.where(self.cpu_fresh, state.cpu_std_millicores, 0.0) * self.per_cpu
-        self.put("cpu_std_ratio", _limited(spread))
+        self.put("cpu_std_ratio", limited(spread))
 
     def trust(self) -> None:
         state = self.state
@@ -240,8 +242,8 @@ class _Columns:
         in_zone = self.put("siblings_in_zone_share", demand.siblings_in_zone * per_sibling)
         traffic = np.where(np.isfinite(demand.sibling_mbps), demand.sibling_mbps, demand.expected_tx_mbps)
         talking = np.where(demand.siblings > 0, traffic, 0.0)[..., None]
-        self.put("remote_traffic", _traffic(talking * (1.0 - on_node)))
-        self.put("cross_zone_traffic", _traffic(talking * (1.0 - in_zone)))
+        self.put("remote_traffic", traffic(talking * (1.0 - on_node)))
+        self.put("cross_zone_traffic", traffic(talking * (1.0 - in_zone)))
         self.put("sibling_rtt", demand.sibling_rtt_ms / RTT_SCALE_MS)
 
     def latency(self) -> None:
@@ -266,9 +268,9 @@ class _Columns:
             "cpu_request": demand.cpu_request_millicores * _inverse(self.mean(state.cpu_allocatable_millicores)),
             "memory_request": demand.memory_request_mib * _inverse(self.mean(state.memory_allocatable_mib)),
             "gpu_request": demand.gpus * demand.gpu_milli / 8000.0,
-            "expected_traffic": _traffic(demand.expected_rx_mbps + demand.expected_tx_mbps),
+            "expected_traffic": traffic(demand.expected_rx_mbps + demand.expected_tx_mbps),
             "demand_known": np.select([demand.demand_source <= 1, demand.demand_source <= 3], [1.0, 0.5], 0.0),
-            "sibling_traffic": _traffic(np.nan_to_num(demand.sibling_mbps)),
+            "sibling_traffic": traffic(np.nan_to_num(demand.sibling_mbps)),
             "siblings": np.log1p(demand.siblings) / 4.0,
             "latency_limited": np.isfinite(demand.latency_soft_ms).astype(np.float64),
             "queue": np.log1p(demand.queue_length) / 4.0,
@@ -287,18 +289,22 @@ def _inverse(values: FloatArray) -> FloatArray:
     return np.divide(1.0, values, out=np.zeros_like(values, dtype=np.float64), where=values > 0)
 
 
-def _limited(ratio: FloatArray) -> FloatArray:
+# Formulas on arrays or on single numbers: the batch environment compiles these same functions.
+
+
+def limited(ratio: Number) -> Number:
+    """No ratio needs to be larger than the limit to be understood."""
     return np.minimum(ratio, RATIO_LIMIT)
 
 
-def _after(ratio: FloatArray, pending: FloatArray, expected: FloatArray, per_unit: FloatArray) -> FloatArray:
+def after(ratio: Number, pending: Number, expected: Number, per_unit: Number) -> Number:
     """The ratio once pending placements and this pod are there too."""
-    return np.minimum(ratio + (pending + expected[..., None]) * per_unit, RATIO_LIMIT)
+    return np.minimum(ratio + (pending + expected) * per_unit, RATIO_LIMIT)
 
 
-def _hot(ratio: FloatArray) -> FloatArray:
+def hot(ratio: Number) -> Number:
     return np.maximum(ratio - HOT_RATIO, 0.0)
 
 
-def _traffic(mbps: FloatArray) -> FloatArray:
+def traffic(mbps: Number) -> Number:
     return np.log1p(mbps / TRAFFIC_SCALE_MBPS)

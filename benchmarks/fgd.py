@@ -109,8 +109,8 @@ def write_page(cells: Sequence[Cell], page: Path) -> None:
     lines = [
         "# Published GPU packing table, repeated",
         "",
-        "Written by `pilotfish benchmark fgd --traces DIR`; method and deviations: [gpu.md](../gpu.md). Unallocated GPU in",
-        "percent of the capacity when the requests that arrived equal it; mean and standard deviation over the seeds.",
+        "Written by `pilotfish benchmark fgd --traces DIR`; method and deviations: [gpu.md](../gpu.md).",
+        "Unallocated GPU in percent of the capacity when the requests that arrived equal it, over the seeds.",
         "",
         "| list | policy | ours | sd | published | sd | difference |",
         "|---|---|---|---|---|---|---|",

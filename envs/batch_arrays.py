@@ -45,7 +45,7 @@ NODE = rows(
     # of the pod that waits
     " siblings siblings_in_zone sibling_rtt_ms",
 )
-POD_STATE = rows("POD_STATE", "node known_node devices")
+POD_STATE = rows("POD_STATE", "node known_node devices known_devices")
 POD_TIME = rows("POD_TIME", "ends_at_s bound_at_s")  # ends_at_s holds what is left to run while the pod waits
 UNSEEN = rows("UNSEEN", "pod until")
 RINGS = rows("RINGS", "cpu rx tx memory connections")
@@ -62,13 +62,14 @@ FIRST_NODE_VALUES = {
 
 
 class Live(NamedTuple):
-    count: NDArray[np.int32]  # (clusters, COUNT)
+    count: NDArray[np.int32]  # type: ignore[assignment]  # (clusters, COUNT); hides tuple.count, which nobody needs
     clock_s: NDArray[np.float64]  # (clusters,)
     terms: NDArray[np.float64]  # (clusters, terms)
     mask: NDArray[np.bool_]  # (clusters, nodes)
     schedulable: NDArray[np.bool_]  # (clusters, nodes)
     node: NDArray[np.float64]  # (clusters, NODE, nodes)
     gpu_free_milli: NDArray[np.float64]  # (clusters, nodes, GPUs)
+    known_gpu_free_milli: NDArray[np.float64]  # (clusters, nodes, GPUs)
     app_pods: NDArray[np.int16]  # (clusters, apps, nodes)
     known_app_pods: NDArray[np.int16]  # (clusters, apps, nodes)
     app_zone_pods: NDArray[np.int16]  # (clusters, apps, zones + 1); the last is the sum
@@ -98,6 +99,7 @@ def allocate(clusters: int, tape: Tape) -> Live:
         schedulable=np.empty((clusters, nodes), np.bool_),
         node=np.empty((clusters, len(NODE), nodes)),
         gpu_free_milli=np.empty((clusters, nodes, GPUS_PER_NODE)),
+        known_gpu_free_milli=np.empty((clusters, nodes, GPUS_PER_NODE)),
         app_pods=np.empty((clusters, apps, nodes), np.int16),
         known_app_pods=np.empty((clusters, apps, nodes), np.int16),
         app_zone_pods=np.empty((clusters, apps, zones + 1), np.int16),

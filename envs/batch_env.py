@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from agent.cluster import BoolArray, ClusterState, Demand, FloatArray, IntArray
 from agent.errors import InputError
-from agent.features import NODE_FEATURES, POD_FEATURES, Encoding, encode
+from agent.features import NODE_FEATURES, POD_FEATURES, Encoding
 from envs import batch_arrays as arrays
 from envs import batch_kernels as kernels
-from envs.batch_arrays import COUNT, DEMAND, NODE, TAPE_NODE, Live
+from envs.batch_arrays import COUNT, DEMAND, NODE, TAPE_NODE, Live, Tapes
+from envs.batch_encode import encode_clusters
 from envs.workloads import tape as tapes
 from envs.workloads.tape import Tape
 
@@ -66,8 +67,8 @@ class BatchEnv:
 
     def replace_tapes(self, rows: Rows, tape: Tape) -> None:
         """Write new tapes over rows of the stack; the clusters that read them must be reset next."""
-        for old, new in zip(self._tape, arrays.pack(tape), strict=True):
-            old[rows] = new
+        for name, new in arrays.pack(tape)._asdict().items():
+            getattr(self._tape, name)[rows] = new
 
     def step(self, actions: IntArray) -> FloatArray:
         """One decision for every cluster that is not done; the costs since the last one, (clusters, terms).
@@ -82,17 +83,25 @@ class BatchEnv:
         twin = object.__new__(BatchEnv)
         twin.__dict__.update(self.__dict__)
         twin.tape_of = self.tape_of[rows].copy()
-        twin._live = Live(*(column[rows] for column in self._live))
+        twin._live = Live._make(column[rows] for column in self._live)
         twin._spec = {name: column[rows] for name, column in self._spec.items()}
         return twin
 
-    def with_tape(self, tape: Tape, tape_of: IntArray) -> BatchEnv:
-        """The same clusters at the same moment, with other tapes from here on (a resampled future)."""
-        self.tape = tape
-        self._tape = arrays.pack(tape)
+    @property
+    def tapes(self) -> Tapes:
+        """The stack as the kernels read it."""
+        return self._tape
+
+    @property
+    def live(self) -> Live:
+        """The truth of every cluster: for rollouts, pictures and tests, never for a policy."""
+        return self._live
+
+    def use_tapes(self, stack: Tapes, tape_of: IntArray) -> None:
+        """From this moment on the same clusters read other tapes: a resampled future."""
+        self._tape = stack
         self.tape_of[:] = tape_of
         self._live.count[:, COUNT.tape] = tape_of
-        return self
 
     # --- what is known
 
@@ -125,7 +134,7 @@ class BatchEnv:
             cpu_requested_millicores=node[:, NODE.known_cpu_requested],
             memory_requested_mib=node[:, NODE.known_memory_requested],
             pods_running=node[:, NODE.known_pods],
-            gpu_free_milli=live.gpu_free_milli[rows],
+            gpu_free_milli=np.maximum(live.known_gpu_free_milli[rows], 0.0),  # two may be believed on one device
             cpu_used_millicores=node[:, NODE.known_cpu],
             cpu_std_millicores=node[:, NODE.known_cpu_std],
             cpu_age_s=node[:, NODE.age_s],
@@ -166,15 +175,14 @@ class BatchEnv:
         )
 
     def encode(self, out: Encoding | None = None) -> Encoding:
-        """The features of every cluster, in cache-sized chunks over the threads."""
+        """The features of every cluster: agent.features.encode, compiled."""
         if out is None:
             out = self.new_encoding()
         result = out
 
-        def chunk(start: int) -> None:
-            rows = slice(start, min(start + CHUNK, self.clusters))
-            mask = self._live.mask[rows]
-            encode(self.state(rows), self.demand(rows), mask, result.nodes[rows], result.pod[rows])
+        def chunk(first: int) -> None:
+            last = min(first + CHUNK, self.clusters)
+            encode_clusters(self._live, self._tape, first, last, result.nodes, result.pod)
 
         self._each(chunk, range(0, self.clusters, CHUNK))
         return result
@@ -225,7 +233,9 @@ class BatchEnv:
             "zone_rtt_ms": self._tape.zone_rtt_ms[self.tape_of[rows]],
         }
         if not self._spec:
-            self._spec = {name: np.zeros((self.clusters, *values.shape[1:]), values.dtype) for name, values in columns.items()}
+            self._spec = {
+                name: np.zeros((self.clusters, *values.shape[1:]), values.dtype) for name, values in columns.items()
+            }
         for name, values in columns.items():
             self._spec[name][rows] = values
 

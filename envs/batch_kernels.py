@@ -6,13 +6,15 @@ stack of tapes, ``c`` the cluster, ``t`` its tape. A property test keeps the two
 
 from __future__ import annotations
 
+import zlib
+from pathlib import Path
+
 import numpy as np
 from numba import njit
 
-from agent import gpu
+from agent import cluster, feasibility, gpu, pending
 from agent.cluster import GPU_MILLI, GPUS_PER_NODE
-from agent.feasibility import fits as fits_rule
-from agent.pending import pending_weight as pending_weight_rule
+from envs import batch_arrays
 from envs.batch_arrays import (
     COUNT,
     DEMAND,
@@ -28,16 +30,17 @@ from envs.batch_arrays import (
     UNSEEN,
     UNSEEN_LIMIT,
 )
-from envs.dynamics import contention, costs, sampling, scraping, traffic, usage
+from envs.dynamics import contention, costs, knowledge, sampling, scraping, traffic, usage, world
 from envs.dynamics.knowledge import ANNOTATION, CLUSTER, CPU_RATIO, MEMORY_RATIO, NONE, OBSERVED, RX, SIBLINGS, TX
 from envs.dynamics.world import LONG_AGO_S, QUEUE_LIMIT
+from envs.workloads import tape
 from envs.workloads.tape import RING
 
 # The rules, compiled from their one source.
 choose_gpus = njit(gpu.choose_gpus)
 take_gpus = njit(gpu.take_gpus)
-fits = njit(fits_rule)
-pending_weight = njit(pending_weight_rule)
+fits = njit(feasibility.fits)
+pending_weight = njit(pending.pending_weight)
 carried = njit(contention.carried)
 lost = njit(contention.lost)
 carried_ratio = njit(contention.carried_ratio)
@@ -110,8 +113,12 @@ def feasible(L, T, c, t, pod):
 
 
 @compiled
-def believe(L, T, c, t, pod, node, sign):
+def count_known(L, T, c, t, pod, sign):
     """Knowledge._count."""
+    node = L.pod_state[c, POD_STATE.known_node, pod]
+    if int(T.pod[t, TAPE_POD.gpus, pod]) > 0:
+        gpu_milli = float(T.pod[t, TAPE_POD.gpu_milli, pod])
+        take_gpus(L.known_gpu_free_milli[c, node], L.pod_state[c, POD_STATE.known_devices, pod], sign * gpu_milli)
     L.node[c, NODE.known_cpu_requested, node] += sign * float(T.pod[t, TAPE_POD.cpu_request_millicores, pod])
     L.node[c, NODE.known_memory_requested, node] += sign * float(T.pod[t, TAPE_POD.memory_request_mib, pod])
     L.node[c, NODE.known_pods, node] += sign
@@ -120,18 +127,30 @@ def believe(L, T, c, t, pod, node, sign):
 
 
 @compiled
-def know(L, T, c, t, pod, node):
-    """Knowledge.move: believe that the pod is here, and nowhere else."""
+def assume(L, T, c, t, pod, node):
+    gpus = int(T.pod[t, TAPE_POD.gpus, pod])
+    chosen = choose_gpus(L.known_gpu_free_milli[c, node], gpus, float(T.pod[t, TAPE_POD.gpu_milli, pod]))
+    believe(L, T, c, t, pod, node, 0 if chosen == NO_FIT else chosen)
+
+
+@compiled
+def show(L, T, c, t, pod):
     forget(L, T, c, t, pod)
-    believe(L, T, c, t, pod, node, 1)
-    L.pod_state[c, POD_STATE.known_node, pod] = node
+    believe(L, T, c, t, pod, L.pod_state[c, POD_STATE.node, pod], L.pod_state[c, POD_STATE.devices, pod])
 
 
 @compiled
 def forget(L, T, c, t, pod):
     if L.pod_state[c, POD_STATE.known_node, pod] >= 0:
-        believe(L, T, c, t, pod, L.pod_state[c, POD_STATE.known_node, pod], -1)
+        count_known(L, T, c, t, pod, -1)
         L.pod_state[c, POD_STATE.known_node, pod] = -1
+
+
+@compiled
+def believe(L, T, c, t, pod, node, devices):
+    L.pod_state[c, POD_STATE.known_node, pod] = node
+    L.pod_state[c, POD_STATE.known_devices, pod] = devices
+    count_known(L, T, c, t, pod, 1)
 
 
 @compiled
@@ -165,7 +184,8 @@ def release(L, T, c, t, pod):
     node = L.pod_state[c, POD_STATE.node, pod]
     allocate(L, T, c, t, pod, node, -1)
     if int(T.pod[t, TAPE_POD.gpus, pod]) > 0:
-        take_gpus(L.gpu_free_milli[c, node], L.pod_state[c, POD_STATE.devices, pod], -float(T.pod[t, TAPE_POD.gpu_milli, pod]))
+        gpu_milli = float(T.pod[t, TAPE_POD.gpu_milli, pod])
+        take_gpus(L.gpu_free_milli[c, node], L.pod_state[c, POD_STATE.devices, pod], -gpu_milli)
     forget(L, T, c, t, pod)
     L.pod_state[c, POD_STATE.node, pod] = -1
     for index in range(L.count[c, COUNT.unseen]):
@@ -206,7 +226,7 @@ def decide(L, T, c, t, node, assumes):
     for column in range(OBSERVED):
         L.pod_expected[c, pod, column] = L.demand[c, DEMAND.expected_cpu + column]
     if assumes:
-        know(L, T, c, t, pod, node)
+        assume(L, T, c, t, pod, node)
     last = min(L.count[c, COUNT.unseen], UNSEEN_LIMIT - 1)
     L.unseen[c, UNSEEN.pod, last] = pod
     L.unseen[c, UNSEEN.until, last] = L.count[c, COUNT.decisions] + int(T.pod[t, TAPE_POD.visible_after, pod])
@@ -221,8 +241,10 @@ def reveal(L, T, c, t):
     for index in range(L.count[c, COUNT.unseen]):
         pod = L.unseen[c, UNSEEN.pod, index]
         if L.unseen[c, UNSEEN.until, index] < L.count[c, COUNT.decisions]:
-            if L.pod_state[c, POD_STATE.known_node, pod] != L.pod_state[c, POD_STATE.node, pod]:
-                know(L, T, c, t, pod, L.pod_state[c, POD_STATE.node, pod])
+            where, state = POD_STATE, L.pod_state[c]
+            same = state[where.known_node, pod] == state[where.node, pod]
+            if not same or state[where.known_devices, pod] != state[where.devices, pod]:
+                show(L, T, c, t, pod)
             continue
         L.unseen[c, UNSEEN.pod, kept] = pod
         L.unseen[c, UNSEEN.until, kept] = L.unseen[c, UNSEEN.until, index]
@@ -273,7 +295,8 @@ def load_step(L, T, c, t):
 @compiled
 def loads(L, T, c, t):
     step = load_step(L, T, c, t)
-    cpu, memory, rx, tx = L.node[c, NODE.load_cpu], L.node[c, NODE.load_memory], L.node[c, NODE.load_rx], L.node[c, NODE.load_tx]
+    cpu, memory = L.node[c, NODE.load_cpu], L.node[c, NODE.load_memory]
+    rx, tx = L.node[c, NODE.load_rx], L.node[c, NODE.load_tx]
     for node in range(L.count[c, COUNT.nodes]):
         nic = T.node[t, TAPE_NODE.nic_mbps, node]
         cpu[node] = T.background[t, TAPE_LOAD.cpu_ratio, step, node] * T.node[t, TAPE_NODE.cpu_millicores, node]
@@ -304,7 +327,9 @@ def loads(L, T, c, t):
 
 @compiled
 def pod_memory(T, t, pod):
-    return memory_use_mib(float(T.pod[t, TAPE_POD.memory_request_mib, pod]), float(T.pod[t, TAPE_POD.memory_use_ratio, pod]))
+    return memory_use_mib(
+        float(T.pod[t, TAPE_POD.memory_request_mib, pod]), float(T.pod[t, TAPE_POD.memory_use_ratio, pod])
+    )
 
 
 @compiled
@@ -324,11 +349,14 @@ def violation(L, T, c, t, pod, node, total):
 @compiled
 def account(L, T, c, t, cross_zone_mbps, violations):
     terms, tick_s, nodes = L.terms[c], T.rule[t, RULE.tick_s], L.count[c, COUNT.nodes]
-    busy_sum, busy_squares = 0.0, 0.0
+    busy_mean, busy_squares = 0.0, 0.0  # by Welford's rule: a difference of large sums would lose small spreads
     for node in range(nodes):
         cpu, nic = T.node[t, TAPE_NODE.cpu_millicores, node], T.node[t, TAPE_NODE.nic_mbps, node]
         cpu_carried = carried(L.node[c, NODE.load_cpu, node], cpu)
-        rx_carried, tx_carried = carried(L.node[c, NODE.load_rx, node], nic), carried(L.node[c, NODE.load_tx, node], nic)
+        rx_carried, tx_carried = (
+            carried(L.node[c, NODE.load_rx, node], nic),
+            carried(L.node[c, NODE.load_tx, node], nic),
+        )
         L.node[c, NODE.cpu_counter, node] += cpu_carried * tick_s
         L.node[c, NODE.rx_counter, node] += rx_carried * tick_s
         L.node[c, NODE.tx_counter, node] += tx_carried * tick_s
@@ -340,16 +368,19 @@ def account(L, T, c, t, cross_zone_mbps, violations):
         terms[FRAGMENTATION] += stranded_cores(cpu_free, memory_free, cpu) * tick_s
         pods = L.node[c, NODE.pods, node]
         watts = node_power_watts(
-            T.node[t, TAPE_NODE.power_idle_watts, node], T.node[t, TAPE_NODE.power_peak_watts, node], cpu_carried / cpu, pods
+            T.node[t, TAPE_NODE.power_idle_watts, node],
+            T.node[t, TAPE_NODE.power_peak_watts, node],
+            cpu_carried / cpu,
+            pods,
         )
         terms[ENERGY] += watts * tick_s / JOULES_PER_KWH
         price = active_price_usd_per_hour(T.node[t, TAPE_NODE.price_usd_per_hour, node], pods)
         terms[MONEY] += price * tick_s / SECONDS_PER_HOUR
         busy = max(cpu_carried / cpu, rx_carried / nic, tx_carried / nic)
-        busy_sum += busy
-        busy_squares += busy * busy
-    mean = busy_sum / nodes
-    terms[IMBALANCE] += np.sqrt(max(busy_squares / nodes - mean * mean, 0.0)) * tick_s
+        above = busy - busy_mean
+        busy_mean += above / (node + 1)
+        busy_squares += above * (busy - busy_mean)
+    terms[IMBALANCE] += np.sqrt(busy_squares / nodes) * tick_s
     terms[CROSS_ZONE] += cross_zone_mbps * tick_s / MBIT_PER_GB
     terms[LATENCY] += violations * tick_s
     terms[PENDING] += L.count[c, COUNT.waiting] * tick_s
@@ -444,9 +475,12 @@ def end(L, T, c, t):
 
 @compiled
 def arrive(L, T, c, t):
-    while L.count[c, COUNT.arrived] < T.pod.shape[2] and T.pod[t, TAPE_POD.arrival_s, L.count[c, COUNT.arrived]] <= L.clock_s[c]:
-        queue(L, c, L.count[c, COUNT.arrived])
-        L.count[c, COUNT.arrived] += 1
+    pod = L.count[c, COUNT.arrived]
+    while pod < T.pod.shape[2] and T.pod[t, TAPE_POD.arrival_s, pod] <= L.clock_s[c]:
+        L.pod_time[c, POD_TIME.ends_at_s, pod] = T.pod[t, TAPE_POD.duration_s, pod]  # the tape may have been exchanged
+        queue(L, c, pod)
+        pod += 1
+    L.count[c, COUNT.arrived] = pod
 
 
 @compiled
@@ -492,8 +526,12 @@ def observe_pods(L, T, c, t, used, base):
         node, app = L.pod_state[c, POD_STATE.node, pod], int(T.pod[t, TAPE_POD.app, pod])
         load, nic = float(T.app_load[t, step, app]), T.node[t, TAPE_NODE.nic_mbps, node]
         sibling = sibling_traffic_mbps(T.app[t, TAPE_APP.sibling_mbps, app], float(L.app_zone_pods[c, app, -1]), load)
-        rx = (float(T.pod[t, TAPE_POD.rx_mbps, pod]) * load + sibling) * carried_ratio(L.node[c, NODE.load_rx, node], nic)
-        tx = (float(T.pod[t, TAPE_POD.tx_mbps, pod]) * load + sibling) * carried_ratio(L.node[c, NODE.load_tx, node], nic)
+        rx = (float(T.pod[t, TAPE_POD.rx_mbps, pod]) * load + sibling) * carried_ratio(
+            L.node[c, NODE.load_rx, node], nic
+        )
+        tx = (float(T.pod[t, TAPE_POD.tx_mbps, pod]) * load + sibling) * carried_ratio(
+            L.node[c, NODE.load_tx, node], nic
+        )
         request = float(T.pod[t, TAPE_POD.cpu_request_millicores, pod])
         cpu_share = carried_ratio(L.node[c, NODE.load_cpu, node], T.node[t, TAPE_NODE.cpu_millicores, node])
         cpu = cpu_demand_millicores(request, float(T.pod[t, TAPE_POD.cpu_use_ratio, pod]), load) * cpu_share
@@ -534,7 +572,9 @@ def sample(L, T, c, t):
         L.ring[c, RINGS.cpu, slot, node] = L.node[c, NODE.cpu_counter, node]
         L.ring[c, RINGS.rx, slot, node] = L.node[c, NODE.rx_counter, node]
         L.ring[c, RINGS.tx, slot, node] = L.node[c, NODE.tx_counter, node]
-        L.ring[c, RINGS.memory, slot, node] = carried(L.node[c, NODE.load_memory, node], T.node[t, TAPE_NODE.memory_mib, node])
+        L.ring[c, RINGS.memory, slot, node] = carried(
+            L.node[c, NODE.load_memory, node], T.node[t, TAPE_NODE.memory_mib, node]
+        )
         traffic_mbps = carried(L.node[c, NODE.load_rx, node], nic) + carried(L.node[c, NODE.load_tx, node], nic)
         L.ring[c, RINGS.connections, slot, node] = connections(traffic_mbps)
     L.count[c, COUNT.scraped] += 1
@@ -568,21 +608,22 @@ def publish_node(L, T, c, t, node):
     first, last, samples = -1, -1, 0
     for number in range(oldest_number, newest_number + 1):
         slot = number % RING
-        if L.ring_present[c, slot, node] and in_window(L.ring_at_s[c, slot], queried_at_s, T.rule[t, RULE.rate_window_s]):
+        if L.ring_present[c, slot, node] and in_window(
+            L.ring_at_s[c, slot], queried_at_s, T.rule[t, RULE.rate_window_s]
+        ):
             if first < 0:
                 first = slot
             last = slot
             samples += 1
     if samples < 2:
         return
-    newest_s, oldest_s = L.ring_at_s[c, last], L.ring_at_s[c, first]
-    mean = counter_rate(L.ring[c, RINGS.cpu, last, node], L.ring[c, RINGS.cpu, first, node], newest_s, oldest_s)
+    mean = rate_between(L, c, RINGS.cpu, last, first, node)
     L.node[c, NODE.known_cpu, node] = mean
-    L.node[c, NODE.known_rx, node] = counter_rate(L.ring[c, RINGS.rx, last, node], L.ring[c, RINGS.rx, first, node], newest_s, oldest_s)
-    L.node[c, NODE.known_tx, node] = counter_rate(L.ring[c, RINGS.tx, last, node], L.ring[c, RINGS.tx, first, node], newest_s, oldest_s)
+    L.node[c, NODE.known_rx, node] = rate_between(L, c, RINGS.rx, last, first, node)
+    L.node[c, NODE.known_tx, node] = rate_between(L, c, RINGS.tx, last, first, node)
     L.node[c, NODE.known_memory, node] = L.ring[c, RINGS.memory, last, node]
     L.node[c, NODE.known_connections, node] = L.ring[c, RINGS.connections, last, node]
-    L.node[c, NODE.sampled_at_s, node] = newest_s
+    L.node[c, NODE.sampled_at_s, node] = L.ring_at_s[c, last]
     squares, before = 0.0, first
     for number in range(oldest_number, newest_number + 1):
         slot = number % RING
@@ -590,12 +631,15 @@ def publish_node(L, T, c, t, node):
             continue
         if not in_window(L.ring_at_s[c, slot], queried_at_s, T.rule[t, RULE.rate_window_s]):
             continue
-        rate = counter_rate(
-            L.ring[c, RINGS.cpu, slot, node], L.ring[c, RINGS.cpu, before, node], L.ring_at_s[c, slot], L.ring_at_s[c, before]
-        )
-        squares += (rate - mean) ** 2
+        squares += (rate_between(L, c, RINGS.cpu, slot, before, node) - mean) ** 2
         before = slot
     L.node[c, NODE.known_cpu_std, node] = np.sqrt(squares / (samples - 1))
+
+
+@compiled
+def rate_between(L, c, counter, newest, oldest, node):
+    ring, at_s = L.ring[c, counter], L.ring_at_s[c]
+    return counter_rate(ring[newest, node], ring[oldest, node], at_s[newest], at_s[oldest])
 
 
 # --- what a scorer is given
@@ -726,8 +770,7 @@ def begin(L, T, c, t):
         L.schedulable[c, node] = True
         for device in range(min(int(T.node[t, TAPE_NODE.gpus, node]), GPUS_PER_NODE)):
             L.gpu_free_milli[c, node, device] = GPU_MILLI
-    for pod in range(T.pod.shape[2]):
-        L.pod_time[c, POD_TIME.ends_at_s, pod] = T.pod[t, TAPE_POD.duration_s, pod]
+            L.known_gpu_free_milli[c, node, device] = GPU_MILLI
     maintain(L, T, c, t)
     populate(L, T, c, t)
 
@@ -741,29 +784,49 @@ def populate(L, T, c, t):
         for offset in range(nodes):
             node = (start + offset) % nodes
             if accepts(L, T, c, t, node, pod):
+                L.pod_time[c, POD_TIME.ends_at_s, pod] = T.pod[t, TAPE_POD.duration_s, pod]
                 place(L, T, c, t, pod, node, LONG_AGO_S)
-                know(L, T, c, t, pod, node)
+                show(L, T, c, t, pod)
                 break
         L.count[c, COUNT.arrived] += 1
 
 
-@njit(error_model="numpy", nogil=True, cache=True)  # threads share the clusters out among them
-def run_clusters(L, T, rows, actions, assumes):
-    """Begin (action BEGIN) or act, then go on to the next decision: one entry point, compiled once."""
-    for index in range(rows.shape[0]):
-        c, node = rows[index], actions[index]
-        t = L.count[c, COUNT.tape]
-        L.terms[c] = 0.0
-        if L.count[c, COUNT.done]:
-            continue
-        if node == BEGIN:
-            begin(L, T, c, t)
-        elif 0 <= node < L.count[c, COUNT.nodes] and L.mask[c, node]:
-            decide(L, T, c, t, node, assumes)
-        else:  # never moved silently: counted, and the pod waits for the next tick
-            L.count[c, COUNT.invalid] += 1
-            L.count[c, COUNT.offered] += 1
-        until_decision(L, T, c, t)
-        if node == BEGIN:
-            L.terms[c] = 0.0  # what happened before the first decision is nobody's doing
-        describe(L, T, c, t, assumes)
+@compiled
+def run_cluster(L, T, c, node, assumes):
+    t = L.count[c, COUNT.tape]
+    if node == BEGIN:
+        begin(L, T, c, t)
+    elif 0 <= node < L.count[c, COUNT.nodes] and L.mask[c, node]:
+        decide(L, T, c, t, node, assumes)
+    else:  # never moved silently: counted, and the pod waits for the next tick
+        L.count[c, COUNT.invalid] += 1
+        L.count[c, COUNT.offered] += 1
+    until_decision(L, T, c, t)
+    if node == BEGIN:
+        L.terms[c] = 0.0  # what happened before the first decision is nobody's doing
+    describe(L, T, c, t, assumes)
+
+
+def entry_point(sources):
+    """The one function that is kept compiled on disk. numba throws it away when this file changes, but knows nothing
+    of the rules it took from other files: the digest of those is a part of its key, as a closure's value."""
+
+    @njit(error_model="numpy", nogil=True, cache=True)  # threads share the clusters out among them
+    def run_clusters(L, T, rows, actions, assumes):
+        """Begin (action BEGIN) or act, then go on to the next decision."""
+        _ = sources
+        for index in range(rows.shape[0]):
+            L.terms[rows[index]] = 0.0
+            if not L.count[rows[index], COUNT.done]:
+                run_cluster(L, T, rows[index], actions[index], assumes)
+
+    return run_clusters
+
+
+def digest_of(*modules):
+    return zlib.crc32(b"".join(Path(module.__file__).read_bytes() for module in modules))
+
+
+AGENT_SOURCES = (cluster, feasibility, gpu, pending)
+ENVS_SOURCES = (batch_arrays, contention, costs, knowledge, sampling, scraping, tape, traffic, usage, world)
+run_clusters = entry_point(digest_of(*AGENT_SOURCES, *ENVS_SOURCES))

@@ -1,6 +1,6 @@
 """What a sidecar can know of the world: watches and scrapes, nothing else.
 
-The truth calls ``place``, ``move``, ``forget`` and ``scrape``; the answers to ``state`` and ``demand`` are built
+The truth calls ``assume``, ``show``, ``forget`` and ``scrape``; the answers to ``state`` and ``demand`` are built
 from what those brought. True demand, durations, future arrivals and offered load never get here: CPU and
 traffic arrive as counters of what was *carried*, and an observation changes only when a scrape is published.
 """
@@ -8,10 +8,12 @@ traffic arrive as counters of what was *carried*, and an observation changes onl
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from itertools import pairwise
 
 import numpy as np
 
-from agent.cluster import ClusterState, Demand, FloatArray
+from agent.cluster import GPU_MILLI, GPUS_PER_NODE, BoolArray, ClusterState, Demand, FloatArray
+from agent.gpu import NO_FIT, choose_gpus, take_gpus
 from agent.pending import pending_weight
 from envs.dynamics.scraping import counter_rate, in_window, smoothed
 from envs.workloads.tape import RING, Tape
@@ -34,6 +36,7 @@ class Placement:
     ends_at_s: float
     gpus: int  # the devices it took, as bits
     visible_at: int  # the number of the decision after which the watch shows it
+    known_gpus: int = 0  # the devices that the sidecar believes it took
     expected_cpu_millicores: float = 0.0
     expected_memory_mib: float = 0.0
     expected_rx_mbps: float = 0.0
@@ -45,7 +48,7 @@ class Sample:
     """One scrape of everything: counters and gauges by node, means by app."""
 
     sampled_at_s: float
-    present: FloatArray  # (nodes,) bool
+    present: BoolArray  # (nodes,)
     cpu_millicore_s: FloatArray
     rx_mbit: FloatArray
     tx_mbit: FloatArray
@@ -63,6 +66,7 @@ class Knowledge:
         self.cpu_requested_millicores = np.zeros(nodes)
         self.memory_requested_mib = np.zeros(nodes)
         self.pods = np.zeros(nodes)
+        self.gpu_free_milli = every_gpu_free(tape)
         self.app_pods = np.zeros((apps, nodes))
         self.samples: list[Sample] = []  # the last RING
         self.scraped = 0
@@ -79,24 +83,32 @@ class Knowledge:
 
     # --- the watch: what is requested where
 
-    def place(self, placement: Placement, node: int) -> None:
-        """Believe that the pod runs on this node."""
-        self._count(placement, +1.0, node)
-        placement.known_node = node
+    def assume(self, placement: Placement, node: int) -> None:
+        """Believe that the pod went where we sent it, to the GPUs that look best from here."""
+        pod = placement.pod
+        chosen = choose_gpus(
+            self.gpu_free_milli[node], int(self.tape.pod_gpus[pod]), float(self.tape.pod_gpu_milli[pod])
+        )
+        self._believe(placement, node, 0 if chosen == NO_FIT else chosen)
 
-    def move(self, placement: Placement, node: int) -> None:
+    def show(self, placement: Placement) -> None:
         """The watch shows where the pod really is."""
         self.forget(placement)
-        self.place(placement, node)
+        self._believe(placement, placement.node, placement.gpus)
 
     def forget(self, placement: Placement) -> None:
         """The pod is gone."""
         if placement.known_node >= 0:
-            self._count(placement, -1.0, placement.known_node)
+            self._count(placement, -1.0)
             placement.known_node = -1
 
-    def _count(self, placement: Placement, sign: float, node: int) -> None:
-        pod = placement.pod
+    def _believe(self, placement: Placement, node: int, gpus: int) -> None:
+        placement.known_node, placement.known_gpus = node, gpus
+        self._count(placement, +1.0)
+
+    def _count(self, placement: Placement, sign: float) -> None:
+        pod, node = placement.pod, placement.known_node
+        take_gpus(self.gpu_free_milli[node], placement.known_gpus, sign * float(self.tape.pod_gpu_milli[pod]))
         self.cpu_requested_millicores[node] += sign * float(self.tape.pod_cpu_request_millicores[pod])
         self.memory_requested_mib[node] += sign * float(self.tape.pod_memory_request_mib[pod])
         self.pods[node] += sign
@@ -149,7 +161,7 @@ class Knowledge:
         self.connections[node] = last.connections[node]
         self.sampled_at_s[node] = last.sampled_at_s
         squares = 0.0
-        for before, after in zip(window[:-1], window[1:], strict=True):
+        for before, after in pairwise(window):
             rate = counter_rate(
                 after.cpu_millicore_s[node], before.cpu_millicore_s[node], after.sampled_at_s, before.sampled_at_s
             )
@@ -158,7 +170,7 @@ class Knowledge:
 
     # --- what a scorer is given
 
-    def state(self, clock_s: float, running: list[Placement], schedulable: FloatArray, gpu_free: FloatArray) -> ClusterState:
+    def state(self, clock_s: float, running: list[Placement], schedulable: BoolArray) -> ClusterState:
         tape = self.tape
         pending = self._pending(clock_s, running)
         age_s = clock_s - self.sampled_at_s
@@ -177,7 +189,7 @@ class Knowledge:
             cpu_requested_millicores=self.cpu_requested_millicores.copy(),
             memory_requested_mib=self.memory_requested_mib.copy(),
             pods_running=self.pods.copy(),
-            gpu_free_milli=gpu_free.copy(),
+            gpu_free_milli=np.maximum(self.gpu_free_milli, 0.0),  # two may be believed on one device
             cpu_used_millicores=self.cpu_used_millicores.copy(),
             cpu_std_millicores=self.cpu_std_millicores.copy(),
             cpu_age_s=age_s,
@@ -269,15 +281,13 @@ class Knowledge:
         if not np.isnan(annotated):
             return ANNOTATION, annotated, annotated
         by_app = self.tape.pod_labelled[pod] and not np.isnan(self.app_observed[self.tape.pod_app[pod], RX])
-        if by_app:
-            source = SIBLINGS
-        else:
-            source = NONE if np.isnan(self.cluster_observed[RX]) else CLUSTER
+        by_cluster = not np.isnan(self.cluster_observed[RX])
+        source = SIBLINGS if by_app else CLUSTER if by_cluster else NONE
         return source, self._expected(pod, RX, 0.0), self._expected(pod, TX, 0.0)
 
     def _in_zone(self, on_node: FloatArray) -> FloatArray:
         by_zone = np.bincount(self.tape.node_zone, weights=on_node, minlength=self.tape.zone_slots)
-        return by_zone[self.tape.node_zone]
+        return np.asarray(by_zone[self.tape.node_zone], dtype=np.float64)
 
     def _rtt_ms(self, on_node: FloatArray, total: float) -> FloatArray:
         """Mean round trip to the siblings; those on the same node are at no distance."""
@@ -286,3 +296,8 @@ class Knowledge:
         zone, rtt_ms = self.tape.node_zone, self.tape.zone_rtt_ms
         by_zone = np.bincount(zone, weights=on_node, minlength=self.tape.zone_slots)
         return ((rtt_ms @ by_zone)[zone] - on_node * rtt_ms[zone, zone]) / total
+
+
+def every_gpu_free(tape: Tape) -> FloatArray:
+    """Milli free on each device of each node, (nodes, GPUS_PER_NODE); 0 where a node has no such device."""
+    return np.where(np.arange(GPUS_PER_NODE) < tape.node_gpus[:, None], float(GPU_MILLI), 0.0)

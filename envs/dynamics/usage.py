@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+from agent.cluster import FloatArray
+
+Amount = TypeVar("Amount", float, FloatArray)
+
 
 def cpu_demand_millicores(request_millicores: float, use_ratio: float, load: float) -> float:
     """CPU a pod wants now: a share of its request that moves with the load of its app."""
@@ -13,7 +19,7 @@ def memory_use_mib(request_mib: float, use_ratio: float) -> float:
     return request_mib * use_ratio
 
 
-def connections(traffic_mbps: float) -> float:
+def connections(traffic_mbps: Amount) -> Amount:
     """Established connections of a node: about two for each Mbit/s it offers."""
     return 2.0 * traffic_mbps
 

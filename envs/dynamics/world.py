@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agent.cluster import GPU_MILLI, GPUS_PER_NODE, BoolArray, ClusterState, Demand, FloatArray
+from agent.cluster import BoolArray, ClusterState, Demand, FloatArray
 from agent.errors import InputError
 from agent.feasibility import fits
 from agent.gpu import NO_FIT, choose_gpus, take_gpus
@@ -28,7 +28,17 @@ from envs.dynamics.contention import (
     oom_badness_mib,
     stranded_cores,
 )
-from envs.dynamics.knowledge import CPU_RATIO, MEMORY_RATIO, OBSERVED, RX, TX, Knowledge, Placement, Sample
+from envs.dynamics.knowledge import (
+    CPU_RATIO,
+    MEMORY_RATIO,
+    OBSERVED,
+    RX,
+    TX,
+    Knowledge,
+    Placement,
+    Sample,
+    every_gpu_free,
+)
 from envs.dynamics.sampling import candidates_wanted, first_node, latency_allows
 from envs.dynamics.traffic import cross_zone_share, remote_share, sibling_traffic_mbps
 from envs.workloads.tape import Tape
@@ -80,7 +90,7 @@ class World:
         self.memory_allocated_mib = np.zeros(tape.node_slots)
         self.pods = np.zeros(tape.node_slots)
         self.app_pods = np.zeros((tape.app_slots, tape.node_slots))
-        self.gpu_free_milli = np.where(np.arange(GPUS_PER_NODE) < tape.node_gpus[:, None], float(GPU_MILLI), 0.0)
+        self.gpu_free_milli = every_gpu_free(tape)
         self.schedulable = tape.node_cpu_millicores > 0
         self.cpu_millicore_s = np.zeros(tape.node_slots)
         self.rx_mbit = np.zeros(tape.node_slots)
@@ -103,7 +113,7 @@ class World:
         return self.mask.copy()
 
     def state(self) -> ClusterState:
-        return self.knowledge.state(self.clock_s, self.running, self.schedulable, self.gpu_free_milli)
+        return self.knowledge.state(self.clock_s, self.running, self.schedulable)
 
     def demand(self) -> Demand:
         """Of the pod that waits; after the horizon nobody does."""
@@ -168,7 +178,7 @@ class World:
         placement.expected_rx_mbps = float(demand.expected_rx_mbps)
         placement.expected_tx_mbps = float(demand.expected_tx_mbps)
         if self.knowledge.assumes:
-            self.knowledge.place(placement, node)
+            self.knowledge.assume(placement, node)
         self.decisions += 1
         self._reveal()
 
@@ -183,8 +193,9 @@ class World:
     def _reveal(self) -> None:
         """The watch shows bindings some decisions late."""
         for placement in self.running:
-            if placement.visible_at < self.decisions and placement.known_node != placement.node:
-                self.knowledge.move(placement, placement.node)
+            known = (placement.known_node, placement.known_gpus) == (placement.node, placement.gpus)
+            if placement.visible_at < self.decisions and not known:
+                self.knowledge.show(placement)
 
     def _place(self, pod: int, node: int, bound_at_s: float) -> Placement:
         tape = self.tape
@@ -217,7 +228,7 @@ class World:
             order = ((start + offset) % self.nodes for offset in range(self.nodes))
             node = next((node for node in order if self._accepts(node, self.arrived)), None)
             if node is not None:
-                self.knowledge.place(self._place(self.arrived, node, LONG_AGO_S), node)
+                self.knowledge.show(self._place(self.arrived, node, LONG_AGO_S))
             self.arrived += 1
 
     # --- time
@@ -245,7 +256,7 @@ class World:
             self.mask = self.schedulable.copy()
 
     def _load_step(self) -> int:
-        return min(int(self.clock_s / float(self.tape.load_step_s)), self.tape.app_load.shape[0] - 1)
+        return min(int(self.clock_s / float(self.tape.load_step_s)), int(self.tape.app_load.shape[0]) - 1)
 
     def _loads(self) -> Loads:
         tape, step = self.tape, self._load_step()
@@ -256,9 +267,11 @@ class World:
             tape.background_tx_ratio[step] * tape.node_nic_mbps,
         )
         app_totals = self.app_pods.sum(axis=1)
-        zone_totals = np.stack([self.app_pods[:, tape.node_zone == zone].sum(axis=1) for zone in range(tape.zone_slots)])
+        zones = range(tape.zone_slots)
+        zone_totals = np.stack([self.app_pods[:, tape.node_zone == zone].sum(axis=1) for zone in zones])
         for placement in self.running:
-            self._add_pod(loads, placement, float(tape.app_load[step, tape.pod_app[placement.pod]]), app_totals, zone_totals)
+            load = float(tape.app_load[step, tape.pod_app[placement.pod]])
+            self._add_pod(loads, placement, load, app_totals, zone_totals)
         return loads
 
     def _add_pod(
@@ -388,7 +401,7 @@ class World:
         self.running = [placement for placement in self.running if placement.ends_at_s > self.clock_s]
 
     def _arrive(self) -> None:
-        while self.arrived < self.tape.pod_slots and self.tape.pod_arrival_s[self.arrived] <= self.clock_s:
+        while self.arrived < self.tape.pod_slots and float(self.tape.pod_arrival_s[self.arrived]) <= self.clock_s:
             self._queue(self.arrived)
             self.arrived += 1
 

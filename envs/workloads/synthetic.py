@@ -1,6 +1,8 @@
 """Tapes from a scenario: synthetic worlds, calibrated to the figures in docs/traces.md.
 
-``make_tape(scenario, seed, index)`` gives the same tape for the same three, whatever else ran before.
+``make_tape(scenario, seed, index)`` gives the same tape for the same three, whatever else ran before. Another ``future``
+is the same cluster with the same apps, but other arrivals, durations and loads: what an agent that knows the cluster
+and not what comes must be ready for.
 """
 
 from __future__ import annotations
@@ -25,21 +27,23 @@ def sizes_of(scenario: Scenario) -> Sizes:
     nodes = int(scenario.nodes.count.high)
     steps = math.ceil(scenario.horizon_s / scenario.loads.step_s) + 1
     scrapes = math.ceil(scenario.horizon_s / min(scenario.scraping.interval_s)) + 2
-    running = _running_pods(scenario, _mean_capacity(scenario) * nodes, scenario.arrivals.load.high)
+    running = 1.1 * _running_pods(scenario, _mean_capacity(scenario) * nodes, scenario.arrivals.load.high)
     arriving = running * scenario.horizon_s / _mean(scenario.arrivals.duration_s)
-    pods = math.ceil(running + arriving + 6.0 * math.sqrt(arriving * (1.0 + scenario.arrivals.burst_size)) + 16)
+    pods = math.ceil(running + arriving + 3.0 * math.sqrt(arriving * (1.0 + scenario.arrivals.burst_size)) + 16)
     if scenario.arrivals.deployments:
         pods = math.ceil(scenario.horizon_s / scenario.arrivals.deployment_gap_s) + 1
     return Sizes(nodes, pods, scenario.apps.count, scenario.nodes.zones, steps, scrapes)
 
 
-def make_tape(scenario: Scenario, seed: int, index: int = 0) -> Tape:
-    rng = np.random.default_rng(np.random.SeedSequence((seed, index)))
+def make_tape(scenario: Scenario, seed: int, index: int = 0, future: int = 0) -> Tape:
+    world = np.random.default_rng(np.random.SeedSequence((seed, index)))
+    rng = np.random.default_rng(np.random.SeedSequence((seed, index, future)))
     sizes = sizes_of(scenario)
-    rules = _rules(scenario, rng)
-    nodes = _nodes(scenario, rng)
-    apps = _apps(scenario, rng)
-    timing = _timing(scenario, nodes, apps, rules, sizes.pods, rng)
+    rules = _rules(scenario, world)
+    load = float(_draw(scenario.arrivals.load, 1, world)[0])
+    nodes = _nodes(scenario, world)
+    apps = _apps(scenario, world)
+    timing = _timing(scenario, nodes, apps, rules, load, sizes.pods, rng)
     pods = _pods(scenario, apps, timing, rng)
     loads = _loads(scenario, len(nodes["node_zone"]), sizes, rng)
     scrapes = _scrapes(scenario, len(nodes["node_zone"]), sizes, rng)
@@ -134,12 +138,13 @@ def _apps(scenario: Scenario, rng: Rng) -> Columns:
     }
 
 
-def _timing(scenario: Scenario, nodes: Columns, apps: Columns, rules: Columns, most: int, rng: Rng) -> Columns:
+def _timing(
+    scenario: Scenario, nodes: Columns, apps: Columns, rules: Columns, load: float, most: int, rng: Rng
+) -> Columns:
     """Which app's pod arrives when, and how long it runs; the steady state is there from the start."""
     if scenario.arrivals.deployments:
         return _deployments(scenario, rules, rng)
     arrivals = scenario.arrivals
-    load = float(_draw(arrivals.load, 1, rng)[0])
     capacity = np.array([nodes["node_cpu_millicores"].sum(), nodes["node_memory_mib"].sum()])
     each = np.array([apps["cpu_millicores"] @ apps["popularity"], apps["memory_mib"] @ apps["popularity"]])
     running = min(int(load * (capacity / each).min()), most // 2)
@@ -294,9 +299,11 @@ def _mean(shape: LogNormal) -> float:
 
 
 def _mean_capacity(scenario: Scenario) -> FloatArray:
-    """CPU millicores and memory MiB of the largest kind: an upper bound for sizing."""
+    """CPU millicores and memory MiB of a node, in the mean."""
     kinds = scenario.nodes.kinds
-    return np.array([max(kind.cpu_cores for kind in kinds) * 1000, max(kind.memory_gib for kind in kinds) * 1024])
+    shares = np.array([kind.share for kind in kinds])
+    each = np.array([[kind.cpu_cores * 1000.0, kind.memory_gib * 1024.0] for kind in kinds])
+    return np.asarray(shares @ each / shares.sum())
 
 
 def _running_pods(scenario: Scenario, capacity: FloatArray, load: float) -> float:

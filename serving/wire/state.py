@@ -1,10 +1,11 @@
-"""What the sidecar knows of the cluster, for people: every number with its age."""
+"""What the sidecar knows of the cluster, for people: every number with its age.
+
+Unknown is NaN or infinity in the arrays; orjson writes both as null.
+"""
 
 from __future__ import annotations
 
 from typing import Any
-
-import numpy as np
 
 from agent.cluster import ClusterState, FloatArray
 from agent.ladder import Ladder
@@ -40,11 +41,6 @@ def _figures(state: ClusterState, node: int) -> dict[str, Any]:
         "pods": state.pods_running,
     }
     figures: dict[str, Any] = {"schedulable": bool(state.schedulable[node])}
-    figures |= {name: _known(values[node]) for name, values in columns.items()}
-    figures["ages_s"] = {group: _known(getattr(state, f"{group}_age_s")[node]) for group in METRIC_GROUPS}
+    figures |= {name: float(values[node]) for name, values in columns.items()}
+    figures["ages_s"] = {group: float(getattr(state, f"{group}_age_s")[node]) for group in METRIC_GROUPS}
     return figures
-
-
-def _known(amount: float) -> float | None:
-    """JSON has no NaN and no infinity: unknown is null."""
-    return float(amount) if np.isfinite(amount) else None

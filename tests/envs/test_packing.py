@@ -172,7 +172,7 @@ def test_fgd_takes_the_device_that_leaves_the_least_fragment_the_first_among_equ
     world.gpu_free[0, :2] = 500.0, 600.0  # 300 is typical: 200 would be left for nobody, 300 for one more
     world.fragment[0] = packing.fragment_of(world, 0, world.cpu_free[0])
     assert fgd_choice(world, 0, 0) == (50.0, 0b10)
-    world.gpu_free[0, :2] = 600.0, 600.0
+    world.gpu_free[0, :2] = 700.0, 1000.0
     assert fgd_choice(world, 0, 0) == (50.0, 0b01)
 
 

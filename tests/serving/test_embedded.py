@@ -88,6 +88,13 @@ def test_every_pod_of_the_simulation_is_decided_by_the_same_decider(start, count
     assert {ranking.scores.source for ranking in counted} <= {"expected_utilisation", "least_allocated"}
 
 
+def test_pods_arrive_in_real_time_and_not_as_fast_as_the_simulator_can(start, counted):
+    simulation = start(speed=0.001)
+    wait_for(lambda: simulation.snapshot() is not None)
+    time.sleep(0.3)
+    assert len(counted) < 30, "the pods of the first second at most; the whole episode has hundreds"
+
+
 def test_snapshots_are_replaced_as_time_passes(start):
     simulation = start(speed=50)
     wait_for(lambda: simulation.snapshot() is not None)

@@ -103,6 +103,34 @@ def test_a_pod_in_api_form_is_read_like_kube_scheduler_reads_it(client):
     assert "small" in reply["filtered"], "the init container needs 3 cores"
 
 
+def required(*expressions, fields=()):
+    term = {"matchExpressions": list(expressions), "matchFields": list(fields)}
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    return {"nodeAffinity": terms}
+
+
+@pytest.mark.parametrize(
+    ("affinity", "nodes"),
+    [
+        (required({"key": "disk", "operator": "In", "values": ["ssd"]}), {"idle", "busy"}),
+        (required({"key": "disk", "operator": "NotIn", "values": ["ssd"]}), {"middle", "small"}),
+        (required(fields=[{"key": "metadata.name", "operator": "In", "values": ["small"]}]), {"small"}),
+        ({"nodeAffinity": None}, {"idle", "busy", "middle", "small"}),
+    ],
+)
+def test_required_node_affinity_of_a_pod_is_kept(client, affinity, nodes):
+    pod = a_pod()
+    pod["spec"]["affinity"] = affinity
+    assert set(order(score(client, {"pod": pod}))) == nodes
+
+
+def test_plain_requirements_can_select_and_tolerate(client):
+    tolerations = [{"key": "dedicated", "value": "db", "effect": "NoSchedule"}]
+    wanted = {"node_selector": {"disk": "hdd"}, "tolerations": tolerations, "gpus": 0}
+    assert set(order(score(client, {"requirements": wanted}))) == {"middle", "tainted", "small"}
+    assert order(score(client, {"requirements": {"gpus": 2}})) == ["idle"]
+
+
 def test_expected_demand_comes_from_the_siblings(client):
     pod = a_pod(
         namespace="shop",
@@ -182,6 +210,7 @@ def test_a_mere_question_leaves_no_trace(client, question):
         ('{"pod": []}', "'pod' must be an object, not a list"),
         ('{"pod": {"metadata": 5}}', "'metadata' must be an object"),
         ('{"pod": {"metadata": {"uid": 5}}}', "'uid' must be a string"),
+        ('{"pod": {"spec": {"priority": true}}}', "'priority' must be an integer, not true or false"),
         ('{"pod": {"spec": {"containers": 5}}}', "'containers'"),
         ('{"pod": {"spec": {"tolerations": [5]}}}', "'tolerations' must be a list of objects"),
         ('{"pod": {"spec": {"overhead": {"cpu": "-1"}}}}', "must not be negative"),
@@ -226,6 +255,8 @@ def test_a_defect_is_500_without_its_details(client, decider, monkeypatch):
 
 def test_an_unknown_value_is_null_not_nan(client, source):
     source.current.state.cpu_used_millicores[1] = np.nan
+    source.current.state.cpu_age_s[1] = np.inf
     reply = client.get("/v1/state")
     assert b"NaN" not in reply.content
     assert reply.json()["nodes"][1]["cpu_used_millicores"] is None
+    assert reply.json()["nodes"][1]["ages_s"]["cpu"] is None

@@ -46,6 +46,13 @@ def test_correlation_time_of_a_first_order_process() -> None:
     assert correlation_time_s(series, 3.0) == pytest.approx([60, 60], rel=0.15)
 
 
+def test_correlation_time_of_a_short_series_does_not_wrap_round() -> None:
+    ramp = np.arange(20.0) - 9.5
+    by_definition = np.correlate(ramp, ramp, "full")[19:] / (ramp @ ramp)
+    after = int(np.argmax(by_definition < 1 / np.e))
+    assert after - 1 < correlation_time_s(ramp[:, None], 1.0)[0] < after
+
+
 def test_constant_series_has_no_correlation_time() -> None:
     assert np.isnan(correlation_time_s(np.ones((10, 1)), 1.0)[0])
 

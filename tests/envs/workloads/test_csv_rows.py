@@ -74,6 +74,18 @@ def test_broken_row_is_named_with_its_line(file: Path, row: str, reason: str) ->
     assert str(caught.value).startswith(f"{file}:3: ")
 
 
+def test_bad_value_among_good_rows_is_not_read_by_the_fast_path(file: Path) -> None:
+    with pytest.raises(InputError, match=":2: column 'load': '1_000' is not a number"):
+        read_rows(write(file, "name,count,load\na,1,1_000\n"), COLUMNS)
+    with pytest.raises(InputError, match=":2: column 'count': '1_000' is not a number"):
+        read_rows(write(file, "name,count,load\na,1_000,1\n"), COLUMNS)
+
+
+def test_quotes_never_join_two_lines(file: Path) -> None:
+    with pytest.raises(InputError, match=":3: is not CSV"):
+        read_rows(write(file, 'name,count,load\na,1,1\nb,"2\n",3\n'), COLUMNS)
+
+
 def test_skipped_rows_are_counted_and_the_first_is_kept_as_example(file: Path) -> None:
     write(file, 'name,count,load\na,1,1\nb,2\n\nc,x,1\nd,"4,1\ne,5,5\n')
     table = read_rows(file, COLUMNS, skip_bad=True)

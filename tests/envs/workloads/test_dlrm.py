@@ -38,7 +38,7 @@ def test_pod_that_ends_before_it_begins_is_named(tiny: Path, tmp_path: Path) -> 
 
 
 def test_more_than_a_whole_nic_is_refused(tiny: Path, tmp_path: Path) -> None:
-    text = gzip.decompress((tiny / INSTANCES_FILE).read_bytes()).decode().replace("1,1,25,25", "1,1,101,25")
+    text = gzip.decompress((tiny / INSTANCES_FILE).read_bytes()).decode().replace("1,1,30,30", "1,1,101,30")
     (tmp_path / "x.csv").write_text(text)
     with pytest.raises(InputError, match=":3: column 'rdma_request': '101' is above 100"):
         read_dlrm(tmp_path / "x.csv")

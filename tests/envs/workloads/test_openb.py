@@ -14,25 +14,26 @@ HEADER = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n"
 def test_nodes_have_our_units_and_may_lack_gpus(tiny: Path) -> None:
     nodes = read_openb_nodes(tiny / "openb/openb_node_list_gpu_node.csv")
     assert nodes.names == ("node-a", "node-b", "node-c")
-    assert nodes.cpu_millicores.tolist() == [64_000, 96_000, 32_000]
-    assert nodes.memory_mib.tolist() == [262_144, 393_216, 131_072]
+    assert nodes.cpu_millicores.tolist() == [50_000, 90_000, 30_000]
+    assert nodes.memory_mib.tolist() == [200_000, 300_000, 100_000]
     assert nodes.gpus.tolist() == [2, 8, 0]
     assert nodes.model.tolist() == ["P100", "G2", ""]
 
 
 def test_pods_of_a_packed_list_keep_their_times(tiny: Path) -> None:
-    pods = read_openb_pods(tiny / "openb/openb_pod_list_default.csv.gz")
-    assert pods.gpu_request_milli.tolist() == [1_000, 460, 0]
-    assert pods.creation_s.tolist() == [0, 100, 200]
-    assert pods.deletion_s.tolist() == [600, 2_000, 260]
+    pods = read_openb_pods(tiny / "openb/openb_pod_list_timed_default.csv.gz")
+    assert pods.gpu_request_milli.tolist() == [1_000, 880, 0]
+    assert pods.gpu_models.tolist() == ["", "P100|G2", ""]
+    assert pods.creation_s.tolist() == [0, 150, 200]
+    assert pods.deletion_s.tolist() == [700, 2_000, 260]
     assert np.isnan(pods.scheduled_s).tolist() == [False, False, True]
 
 
 def test_lists_of_requests_alone_are_read_with_unknown_times_and_any_model(tiny: Path) -> None:
     pods = read_openb_pods(tiny / "openb/openb_pod_list_requests.csv")
     assert len(pods) == 3
-    assert pods.cpu_request_millicores.tolist() == [12_000, 6_000, 4_000]
-    assert pods.memory_request_mib.tolist() == [16_384, 12_288, 8_192]
+    assert pods.cpu_request_millicores.tolist() == [10_000, 5_000, 3_000]
+    assert pods.memory_request_mib.tolist() == [20_000, 9_000, 7_000]
     assert np.isnan(pods.creation_s).all()
     assert pods.gpu_models.tolist() == ["", "", ""]
 
@@ -77,7 +78,7 @@ def test_malformed_pods_are_refused_with_file_line_and_column_or_counted(
 def test_a_node_of_more_gpus_than_slots_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "nodes.csv"
     path.write_text("sn,cpu_milli,memory_mib,gpu,model\na,1,1,16,T4\n")
-    with pytest.raises(InputError, match="nodes.csv:2: column 'gpu': '16' is above 8"):
+    with pytest.raises(InputError, match=r"nodes\.csv:2: column 'gpu': '16' is above 8"):
         read_openb_nodes(path)
     with pytest.raises(InputError, match="has no node"):
         read_openb_nodes(path, skip_bad=True)

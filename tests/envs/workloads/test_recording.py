@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from agent.errors import InputError
 from envs.workloads import recording
 from envs.workloads.recording import read_recording
 from envs.workloads.recording_records import (
+    KINDS,
     SAMPLE_COLUMNS,
     Bound,
     Decision,
@@ -155,3 +157,14 @@ def test_decision_must_fit_together() -> None:
 def test_one_segment_can_be_read_alone(tmp_path: Path) -> None:
     path = segment(tmp_path, to_line(HEADER), to_line(Bound(at_s=1.0, pod_uid="u", node="n1")))
     assert len(list(read_recording(path))) == 2
+
+
+def test_page_names_every_field_of_every_record() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "recording.md").read_text()
+    for kind, model in KINDS.items():
+        section = page.split(f"### `{kind}`")[1].split("\n## ")[0].split("\n### ")[0]
+        parts = {"nodes": NodeSpec, "decision": PodDemand}.get(kind)
+        expected = {*model.model_fields, *(parts.model_fields if parts else ())} - {"kind"}
+        rows = re.findall(r"^\| (.*) \|$", section, re.MULTILINE)
+        named = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
+        assert named - {"null"} == expected, kind

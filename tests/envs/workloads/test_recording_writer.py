@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -155,14 +156,27 @@ def test_failing_disk_drops_records_and_is_tried_again_later(
     assert len(segment_paths(tmp_path)) == 2, "a disk that stays full collects no files"
 
 
-def test_threads_may_write_at_once(tmp_path: Path, clock: Clock) -> None:
-    with writer(tmp_path, clock, RecordingLimits(segment_bytes=5_000)) as recording:
-        threads = [threading.Thread(target=lambda: [recording.write(ended(i)) for i in range(200)]) for _ in range(4)]
+def test_threads_take_turns(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside: list[int] = []
+    crowds: list[int] = []
+    really = recording_writer._Segment.write
+
+    def slowly(segment: recording_writer._Segment, line: bytes) -> None:
+        inside.append(1)
+        time.sleep(0.001)
+        crowds.append(len(inside))
+        really(segment, line)
+        inside.pop()
+
+    monkeypatch.setattr(recording_writer._Segment, "write", slowly)
+    with writer(tmp_path, clock, RecordingLimits(segment_bytes=500)) as recording:
+        threads = [threading.Thread(target=lambda: [recording.write(ended(i)) for i in range(50)]) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert sum(isinstance(record, Ended) for record in read_recording(tmp_path)) == 800
+    assert max(crowds) == 1
+    assert sum(isinstance(record, Ended) for record in read_recording(tmp_path)) == 200
 
 
 def test_closed_writer_refuses_records(tmp_path: Path, clock: Clock) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +25,11 @@ def test_rates_are_in_megabits_and_servers_matched_by_name(tiny: Path) -> None:
 
 def test_background_is_a_share_of_each_servers_own_nic(tiny: Path) -> None:
     trace = read_server_traffic(tiny / TRAFFIC_FILE, tiny / SERVERS_FILE)
+    trace = replace(trace, rx_mbps=trace.rx_mbps + np.array([0, 4_000]))
     series = background_from_server_traffic(trace, 2, 100, np.random.default_rng(0))
     assert series.rx_ratio.shape == (11, 2)  # longer than the trace
     assert series.rx_ratio.max() == pytest.approx(0.2)
+    assert series.rx_ratio.min() == pytest.approx(0.01)
     assert sorted(series.tx_ratio[0].tolist()) == pytest.approx([0.0, 0.05])
     assert not series.cpu_ratio.any()
 
