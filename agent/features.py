@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +84,6 @@ POD_FEATURES: dict[str, str] = {
 }
 
 FeatureArray = NDArray[np.float32]
-Number = TypeVar("Number", float, FloatArray)
 _NODE_INDEX = {name: index for index, name in enumerate(NODE_FEATURES)}
 _POD_INDEX = {name: index for index, name in enumerate(POD_FEATURES)}
 
@@ -199,9 +197,9 @@ class _Columns:
 
     def use(self) -> None:
         state, demand = self.state, self.demand
-        self.cpu_fresh = state.cpu_age_s <= STALE_AFTER_S
-        self.memory_fresh = state.memory_age_s <= STALE_AFTER_S
-        self.network_fresh = state.network_age_s <= STALE_AFTER_S
+        self.cpu_fresh = _fresh(state.cpu_age_s, state.cpu_used_millicores)
+        self.memory_fresh = _fresh(state.memory_age_s, state.memory_used_mib)
+        self.network_fresh = _fresh(state.network_age_s, state.rx_mbps, state.tx_mbps)
         cpu = self.imputed(state.cpu_used_millicores * self.per_cpu, self.cpu_fresh)
         memory = self.imputed(state.memory_used_mib * self.per_memory, self.memory_fresh)
         rx = self.imputed(state.rx_mbps * self.per_nic, self.network_fresh)
@@ -223,13 +221,15 @@ class _Columns:
         self.put("memory_hot", hot(memory))
         self.put("network_hot", hot(self.network_expected))
         self.put("worst_expected_ratio", np.maximum(np.maximum(cpu, memory), self.network_expected))
-        spread = np.where(self.cpu_fresh, state.cpu_std_millicores, 0.0) * self.per_cpu
+        spread = (
+            np.where(_fresh(state.cpu_age_s, state.cpu_std_millicores), state.cpu_std_millicores, 0.0) * self.per_cpu
+        )
         self.put("cpu_std_ratio", limited(spread))
 
     def trust(self) -> None:
         state = self.state
         missing = ~(self.cpu_fresh & self.memory_fresh & self.network_fresh)
-        age_s = np.minimum(state.network_age_s, STALE_AFTER_S)
+        age_s = np.maximum(np.fmin(state.network_age_s, STALE_AFTER_S), 0.0)  # clocks differ: a sample may be of later
         self.put("network_age", np.log2(1.0 + age_s / AGE_SCALE_S) / 4.0)
         self.put("metric_missing", missing.astype(np.float64))
         self.put("nic_unknown", (~self.nic_known).astype(np.float64))
@@ -240,8 +240,8 @@ class _Columns:
         per_sibling = _inverse(demand.siblings)[..., None]
         on_node = self.put("siblings_on_node_share", demand.siblings_on_node * per_sibling)
         in_zone = self.put("siblings_in_zone_share", demand.siblings_in_zone * per_sibling)
-        traffic = np.where(np.isfinite(demand.sibling_mbps), demand.sibling_mbps, demand.expected_tx_mbps)
-        talking = np.where(demand.siblings > 0, traffic, 0.0)[..., None]
+        sibling_mbps = np.where(np.isfinite(demand.sibling_mbps), demand.sibling_mbps, demand.expected_tx_mbps)
+        talking = np.where(demand.siblings > 0, sibling_mbps, 0.0)[..., None]
         self.put("remote_traffic", traffic(talking * (1.0 - on_node)))
         self.put("cross_zone_traffic", traffic(talking * (1.0 - in_zone)))
         self.put("sibling_rtt", demand.sibling_rtt_ms / RTT_SCALE_MS)
@@ -284,27 +284,37 @@ class _Columns:
             out[..., _POD_INDEX[name]] = value
 
 
+def _fresh(age_s: FloatArray, *metrics: FloatArray) -> BoolArray:
+    """Where a group of metrics can be used: young enough, and all of it there."""
+    usable: BoolArray = age_s <= STALE_AFTER_S
+    for values in metrics:
+        usable = usable & np.isfinite(values)
+    return usable
+
+
 def _inverse(values: FloatArray) -> FloatArray:
     """1 / values, and 0 where there is nothing to divide by."""
     return np.divide(1.0, values, out=np.zeros_like(values, dtype=np.float64), where=values > 0)
 
 
-# Formulas on arrays or on single numbers: the batch environment compiles these same functions.
+# Formulas on arrays; the batch environment compiles these same functions for single numbers.
 
 
-def limited(ratio: Number) -> Number:
+def limited(ratio: FloatArray) -> FloatArray:
     """No ratio needs to be larger than the limit to be understood."""
     return np.minimum(ratio, RATIO_LIMIT)
 
 
-def after(ratio: Number, pending: Number, expected: Number, per_unit: Number) -> Number:
+def after(ratio: FloatArray, pending: FloatArray, expected: FloatArray, per_unit: FloatArray) -> FloatArray:
     """The ratio once pending placements and this pod are there too."""
     return np.minimum(ratio + (pending + expected) * per_unit, RATIO_LIMIT)
 
 
-def hot(ratio: Number) -> Number:
+def hot(ratio: FloatArray) -> FloatArray:
+    """How far a resource is into the range where contention begins."""
     return np.maximum(ratio - HOT_RATIO, 0.0)
 
 
-def traffic(mbps: Number) -> Number:
+def traffic(mbps: FloatArray) -> FloatArray:
+    """Rates span four decades: a logarithm keeps the small ones apart."""
     return np.log1p(mbps / TRAFFIC_SCALE_MBPS)

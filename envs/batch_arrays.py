@@ -47,6 +47,8 @@ NODE = rows(
 )
 POD_STATE = rows("POD_STATE", "node known_node devices known_devices")
 POD_TIME = rows("POD_TIME", "ends_at_s bound_at_s")  # ends_at_s holds what is left to run while the pod waits
+RUN = rows("RUN", "cpu memory rx tx soft_ms hard_ms")  # of a running pod, at load 1
+RUN_AT = rows("RUN_AT", "node app")
 UNSEEN = rows("UNSEEN", "pod until")
 RINGS = rows("RINGS", "cpu rx tx memory connections")
 DEMAND = rows(
@@ -73,9 +75,12 @@ class Live(NamedTuple):
     app_pods: NDArray[np.int16]  # (clusters, apps, nodes)
     known_app_pods: NDArray[np.int16]  # (clusters, apps, nodes)
     app_zone_pods: NDArray[np.int16]  # (clusters, apps, zones + 1); the last is the sum
-    running: NDArray[np.int16]  # (clusters, pods), in order of binding
-    pod_state: NDArray[np.int16]  # (clusters, POD_STATE, pods)
-    pod_time: NDArray[np.float64]  # (clusters, POD_TIME, pods)
+    running: NDArray[np.int16]  # (clusters, slots), in order of binding
+    run: NDArray[np.float64]  # (clusters, slots, RUN), in the same order
+    run_at: NDArray[np.int16]  # (clusters, slots, RUN_AT)
+    run_ends_at_s: NDArray[np.float64]  # (clusters, slots)
+    pod_state: NDArray[np.int16]  # (clusters, pods, POD_STATE)
+    pod_time: NDArray[np.float64]  # (clusters, pods, POD_TIME)
     pod_expected: NDArray[np.float32]  # (clusters, pods, OBSERVED): cpu millicores, memory MiB, rx Mbps, tx Mbps
     waiting: NDArray[np.int16]  # (clusters, queue)
     waiting_since_s: NDArray[np.float64]  # (clusters, queue)
@@ -86,11 +91,16 @@ class Live(NamedTuple):
     ring_apps: NDArray[np.float32]  # (clusters, scrapes, apps + 1, OBSERVED); the last row is the cluster
     observed: NDArray[np.float64]  # (clusters, apps + 1, OBSERVED)
     demand: NDArray[np.float64]  # (clusters, DEMAND)
+    # room to reckon in: the kernels allocate nothing
+    used: NDArray[np.float64]  # (clusters, apps + 1, OBSERVED)
+    base: NDArray[np.float64]  # (clusters, apps + 1, OBSERVED)
+    by_zone: NDArray[np.float64]  # (clusters, zones)
 
 
-def allocate(clusters: int, tape: Tape) -> Live:
+def allocate(clusters: int, tapes: Tapes) -> Live:
     """Arrays for so many clusters on tapes of this size."""
-    nodes, pods, apps, zones = tape.node_slots, tape.pod_slots, tape.app_slots, tape.zone_slots
+    nodes, pods, apps, zones = tapes.node.shape[2], tapes.pod.shape[1], tapes.app.shape[2], tapes.zone_rtt_ms.shape[1]
+    slots = most_running(tapes)
     live = Live(
         count=np.empty((clusters, len(COUNT)), np.int32),
         clock_s=np.empty(clusters),
@@ -103,9 +113,12 @@ def allocate(clusters: int, tape: Tape) -> Live:
         app_pods=np.empty((clusters, apps, nodes), np.int16),
         known_app_pods=np.empty((clusters, apps, nodes), np.int16),
         app_zone_pods=np.empty((clusters, apps, zones + 1), np.int16),
-        running=np.empty((clusters, pods), np.int16),
-        pod_state=np.empty((clusters, len(POD_STATE), pods), np.int16),
-        pod_time=np.empty((clusters, len(POD_TIME), pods)),
+        running=np.empty((clusters, slots), np.int16),
+        run=np.empty((clusters, slots, len(RUN))),
+        run_at=np.empty((clusters, slots, len(RUN_AT)), np.int16),
+        run_ends_at_s=np.empty((clusters, slots)),
+        pod_state=np.empty((clusters, pods, len(POD_STATE)), np.int16),
+        pod_time=np.empty((clusters, pods, len(POD_TIME))),
         pod_expected=np.empty((clusters, pods, OBSERVED), np.float32),
         waiting=np.empty((clusters, QUEUE_LIMIT), np.int16),
         waiting_since_s=np.empty((clusters, QUEUE_LIMIT)),
@@ -116,17 +129,46 @@ def allocate(clusters: int, tape: Tape) -> Live:
         ring_apps=np.empty((clusters, RING, apps + 1, OBSERVED), np.float32),
         observed=np.empty((clusters, apps + 1, OBSERVED)),
         demand=np.empty((clusters, len(DEMAND))),
+        used=np.empty((clusters, apps + 1, OBSERVED)),
+        base=np.empty((clusters, apps + 1, OBSERVED)),
+        by_zone=np.empty((clusters, zones)),
     )
     clear(live, np.arange(clusters))
     return live
+
+
+def most_running(tapes: Tapes) -> int:
+    """How many pods can run at once: the smallest ones, until CPU or memory of the whole cluster is used up."""
+    exists = np.isfinite(tapes.pod[:, :, TAPE_POD.arrival_s])
+    bounds = []
+    for request, capacity in (
+        (TAPE_POD.cpu_request_millicores, TAPE_NODE.cpu_millicores),
+        (TAPE_POD.memory_request_mib, TAPE_NODE.memory_mib),
+    ):
+        requests = np.sort(np.where(exists, tapes.pod[:, :, request], np.inf), axis=1)
+        within = np.cumsum(requests, axis=1, dtype=np.float64) <= tapes.node[:, capacity].sum(axis=1, keepdims=True)
+        bounds.append(within.sum(axis=1))
+    return int(np.minimum(*bounds).max(initial=0)) + 1
+
+
+def grown(live: Live, slots: int) -> Live:
+    """The same clusters with room for more running pods."""
+    more = slots - live.running.shape[1]
+    if more <= 0:
+        return live
+    wider = {}
+    for name in ("running", "run", "run_at", "run_ends_at_s"):
+        column = getattr(live, name)
+        wider[name] = np.concatenate([column, np.zeros((len(column), more, *column.shape[2:]), column.dtype)], axis=1)
+    return live._replace(**wider)
 
 
 def clear(live: Live, clusters: NDArray[np.int64]) -> None:
     """First values for some clusters."""
     for column in live:
         column[clusters] = 0
-    live.pod_state[clusters, POD_STATE.node] = -1
-    live.pod_state[clusters, POD_STATE.known_node] = -1
+    live.pod_state[clusters, :, POD_STATE.node] = -1
+    live.pod_state[clusters, :, POD_STATE.known_node] = -1
     live.observed[clusters] = np.nan
     for row, value in FIRST_NODE_VALUES.items():
         live.node[clusters, row] = value
@@ -156,7 +198,7 @@ RULE = rows(
 class Tapes(NamedTuple):
     node: NDArray[np.float64]  # (tapes, TAPE_NODE, nodes)
     app: NDArray[np.float64]  # (tapes, TAPE_APP, apps)
-    pod: NDArray[np.float32]  # (tapes, TAPE_POD, pods)
+    pod: NDArray[np.float32]  # (tapes, pods, TAPE_POD)
     zone_rtt_ms: NDArray[np.float64]  # (tapes, zones, zones)
     app_load: NDArray[np.float32]  # (tapes, steps, apps)
     background: NDArray[np.float32]  # (tapes, TAPE_LOAD, steps, nodes)
@@ -173,7 +215,7 @@ def pack(tape: Tape) -> Tapes:
     return Tapes(
         node=together("node_", TAPE_NODE, np.float64),
         app=together("app_", TAPE_APP, np.float64),
-        pod=together("pod_", TAPE_POD, np.float32),
+        pod=together("pod_", TAPE_POD, np.float32, axis=2),
         zone_rtt_ms=np.ascontiguousarray(tape.zone_rtt_ms),
         app_load=np.ascontiguousarray(tape.app_load),
         background=together("background_", TAPE_LOAD, np.float32),

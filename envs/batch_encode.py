@@ -1,4 +1,4 @@
-"""``agent.features.encode`` compiled, for one cluster after the other: what the sidecar computes, fast enough to train on.
+"""``agent.features.encode`` compiled, one cluster after the other: what the sidecar computes, fast enough to train on.
 
 Read agent.features first: it holds the meaning, the constants and the small formulas, which are compiled from there.
 A test keeps the two equal on every scenario.
@@ -19,9 +19,12 @@ from agent.features import (
     STALE_AFTER_S,
 )
 from envs.batch_arrays import COUNT, DEMAND, NODE, TAPE_NODE, rows
+from envs.kernel_cache import digest
 
 F = rows("F", " ".join(NODE_FEATURES))
 G = rows("G", " ".join(POD_FEATURES))
+
+compiled = njit(error_model="numpy", _nrt=False)  # nothing allocates: see envs.batch_kernels
 
 limited = njit(features.limited)
 after = njit(features.after)
@@ -29,24 +32,25 @@ hot = njit(features.hot)
 traffic = njit(features.traffic)
 
 # Means over the candidates that stand in for what a node lacks.
-NIC, CPU, MEMORY, RX, TX = range(5)
+MEANS = 5
+NIC, CPU, MEMORY, RX, TX = range(MEANS)
 
 
-@njit(error_model="numpy")
+@compiled
 def nic_known(T, t, node):
     return T.node[t, TAPE_NODE.nic_known, node] > 0 and T.node[t, TAPE_NODE.nic_mbps, node] > 0
 
 
-@njit(error_model="numpy")
+@compiled
 def fill_means(L, T, c, t, means):
     """Candidates' means of NIC speed and of the measured ratios; the ratios need the first."""
-    counts = np.zeros(5)
+    known, fresh = 0.0, 0.0
     means[:] = 0.0
     for node in range(L.count[c, COUNT.nodes]):
         if L.mask[c, node] and nic_known(T, t, node):
             means[NIC] += T.node[t, TAPE_NODE.nic_mbps, node]
-            counts[NIC] += 1
-    means[NIC] /= max(counts[NIC], 1.0)
+            known += 1.0
+    means[NIC] /= max(known, 1.0)
     for node in range(L.count[c, COUNT.nodes]):
         if L.mask[c, node] and L.node[c, NODE.age_s, node] <= STALE_AFTER_S:
             per_nic = inverse(T.node[t, TAPE_NODE.nic_mbps, node] if nic_known(T, t, node) else means[NIC])
@@ -54,17 +58,17 @@ def fill_means(L, T, c, t, means):
             means[MEMORY] += L.node[c, NODE.known_memory, node] / T.node[t, TAPE_NODE.memory_mib, node]
             means[RX] += L.node[c, NODE.known_rx, node] * per_nic
             means[TX] += L.node[c, NODE.known_tx, node] * per_nic
-            counts[CPU] += 1
+            fresh += 1.0
     for column in range(CPU, TX + 1):
-        means[column] /= max(counts[CPU], 1.0)
+        means[column] /= max(fresh, 1.0)
 
 
-@njit(error_model="numpy")
+@compiled
 def inverse(value):
     return 1.0 / value if value > 0 else 0.0
 
 
-@njit(error_model="numpy")
+@compiled
 def encode_use(L, T, c, t, node, means, per_cpu, per_memory, per_nic, row):
     demand, live = L.demand[c], L.node[c]
     fresh = live[NODE.age_s, node] <= STALE_AFTER_S
@@ -96,7 +100,7 @@ def encode_use(L, T, c, t, node, means, per_cpu, per_memory, per_nic, row):
     return cpu, network
 
 
-@njit(error_model="numpy")
+@compiled
 def encode_requests(L, T, c, t, node, per_cpu, per_memory, row):
     demand, live = L.demand[c], L.node[c]
     cpu = (live[NODE.known_cpu_requested, node] + demand[DEMAND.cpu]) * per_cpu
@@ -110,7 +114,7 @@ def encode_requests(L, T, c, t, node, per_cpu, per_memory, row):
     return memory
 
 
-@njit(error_model="numpy")
+@compiled
 def encode_gpus(L, T, c, t, node, row):
     row[F.gpu_requested_ratio] = 0.0
     row[F.gpu_leftover_ratio] = 0.0
@@ -120,7 +124,7 @@ def encode_gpus(L, T, c, t, node, row):
         return
     free, room = 0.0, np.inf
     for device in range(L.known_gpu_free_milli.shape[2]):
-        this = L.known_gpu_free_milli[c, node, device]
+        this = max(L.known_gpu_free_milli[c, node, device], 0.0)  # two pods may be believed on one device
         free += this
         if this >= share:
             room = min(room, this - share)
@@ -129,7 +133,7 @@ def encode_gpus(L, T, c, t, node, row):
         row[F.gpu_leftover_ratio] = room / 1000.0
 
 
-@njit(error_model="numpy")
+@compiled
 def encode_siblings(L, c, node, talking, per_sibling, row):
     live = L.node[c]
     on_node = live[NODE.siblings, node] * per_sibling
@@ -141,7 +145,7 @@ def encode_siblings(L, c, node, talking, per_sibling, row):
     row[F.sibling_rtt] = live[NODE.sibling_rtt_ms, node] / RTT_SCALE_MS
 
 
-@njit(error_model="numpy")
+@compiled
 def encode_spec(T, t, node, soft_ms, most_price, most_power, most_cpu, row):
     spec = T.node[t]
     latency_ms = spec[TAPE_NODE.user_latency_ms, node]
@@ -154,7 +158,7 @@ def encode_spec(T, t, node, soft_ms, most_price, most_power, most_cpu, row):
     row[F.size] = spec[TAPE_NODE.cpu_millicores, node] / most_cpu
 
 
-@njit(error_model="numpy")
+@compiled
 def encode_pod(L, c, candidates, mean_cpu, mean_memory, out):
     demand = L.demand[c]
     out[G.cpu_request] = demand[DEMAND.cpu] * inverse(mean_cpu)
@@ -171,7 +175,7 @@ def encode_pod(L, c, candidates, mean_cpu, mean_memory, out):
     out[G.candidates] = np.log1p(candidates) / 8.0
 
 
-@njit(error_model="numpy")
+@compiled
 def encode_cluster(L, T, c, t, nodes, pod, means):
     demand, count = L.demand[c], L.count[c, COUNT.nodes]
     fill_means(L, T, c, t, means)
@@ -216,9 +220,17 @@ def encode_cluster(L, T, c, t, nodes, pod, means):
     pod[G.empty_share] = empty / each
 
 
-@njit(error_model="numpy", nogil=True, cache=True)
-def encode_clusters(L, T, first, last, nodes, pod):
-    """Rows ``first`` to ``last`` of the features, (clusters, nodes, F) and (clusters, G)."""
-    means = np.zeros(5)
-    for c in range(first, last):
-        encode_cluster(L, T, c, L.count[c, COUNT.tape], nodes[c], pod[c], means)
+def entry_point(sources):
+    """The one function that is kept compiled on disk, with all it calls inside (see envs.kernel_cache)."""
+
+    @njit(error_model="numpy", nogil=True, cache=True, _nrt=False)
+    def encode_clusters(L, T, first, last, nodes, pod, means):
+        """Rows ``first`` to ``last`` of the features, (clusters, nodes, F) and (clusters, G)."""
+        _ = sources
+        for c in range(first, last):
+            encode_cluster(L, T, c, L.count[c, COUNT.tape], nodes[c], pod[c], means)
+
+    return encode_clusters
+
+
+encode_clusters = entry_point(digest(globals()))

@@ -20,7 +20,7 @@ from agent.features import NODE_FEATURES, POD_FEATURES, Encoding
 from envs import batch_arrays as arrays
 from envs import batch_kernels as kernels
 from envs.batch_arrays import COUNT, DEMAND, NODE, TAPE_NODE, Live, Tapes
-from envs.batch_encode import encode_clusters
+from envs.batch_encode import MEANS, encode_clusters
 from envs.workloads import tape as tapes
 from envs.workloads.tape import Tape
 
@@ -40,7 +40,7 @@ class BatchEnv:
         self.tape = tape
         self.threads = threads
         self._tape = arrays.pack(tape)
-        self._live = arrays.allocate(len(self.tape_of), tape)
+        self._live = arrays.allocate(len(self.tape_of), self._tape)
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._spec: dict[str, Any] = {}
         self.reset(np.arange(len(self.tape_of)), self.tape_of)
@@ -67,8 +67,10 @@ class BatchEnv:
 
     def replace_tapes(self, rows: Rows, tape: Tape) -> None:
         """Write new tapes over rows of the stack; the clusters that read them must be reset next."""
-        for name, new in arrays.pack(tape)._asdict().items():
+        packed = arrays.pack(tape)
+        for name, new in packed._asdict().items():
             getattr(self._tape, name)[rows] = new
+        self._live = arrays.grown(self._live, arrays.most_running(packed))
 
     def step(self, actions: IntArray) -> FloatArray:
         """One decision for every cluster that is not done; the costs since the last one, (clusters, terms).
@@ -100,6 +102,7 @@ class BatchEnv:
     def use_tapes(self, stack: Tapes, tape_of: IntArray) -> None:
         """From this moment on the same clusters read other tapes: a resampled future."""
         self._tape = stack
+        self._live = arrays.grown(self._live, arrays.most_running(stack))
         self.tape_of[:] = tape_of
         self._live.count[:, COUNT.tape] = tape_of
 
@@ -182,7 +185,7 @@ class BatchEnv:
 
         def chunk(first: int) -> None:
             last = min(first + CHUNK, self.clusters)
-            encode_clusters(self._live, self._tape, first, last, result.nodes, result.pod)
+            encode_clusters(self._live, self._tape, first, last, result.nodes, result.pod, np.zeros(MEANS))
 
         self._each(chunk, range(0, self.clusters, CHUNK))
         return result

@@ -6,15 +6,11 @@ stack of tapes, ``c`` the cluster, ``t`` its tape. A property test keeps the two
 
 from __future__ import annotations
 
-import zlib
-from pathlib import Path
-
 import numpy as np
 from numba import njit
 
-from agent import cluster, feasibility, gpu, pending
+from agent import feasibility, gpu, pending
 from agent.cluster import GPU_MILLI, GPUS_PER_NODE
-from envs import batch_arrays
 from envs.batch_arrays import (
     COUNT,
     DEMAND,
@@ -23,6 +19,8 @@ from envs.batch_arrays import (
     POD_TIME,
     RINGS,
     RULE,
+    RUN,
+    RUN_AT,
     TAPE_APP,
     TAPE_LOAD,
     TAPE_NODE,
@@ -30,10 +28,10 @@ from envs.batch_arrays import (
     UNSEEN,
     UNSEEN_LIMIT,
 )
-from envs.dynamics import contention, costs, knowledge, sampling, scraping, traffic, usage, world
+from envs.dynamics import contention, costs, sampling, scraping, traffic, usage
 from envs.dynamics.knowledge import ANNOTATION, CLUSTER, CPU_RATIO, MEMORY_RATIO, NONE, OBSERVED, RX, SIBLINGS, TX
 from envs.dynamics.world import LONG_AGO_S, QUEUE_LIMIT
-from envs.workloads import tape
+from envs.kernel_cache import digest
 from envs.workloads.tape import RING
 
 # The rules, compiled from their one source.
@@ -69,7 +67,8 @@ MBIT_PER_GB, JOULES_PER_KWH, SECONDS_PER_HOUR = costs.MBIT_PER_GB, costs.JOULES_
 NO_FIT = gpu.NO_FIT
 BEGIN = -2  # an action that starts the cluster anew
 
-compiled = njit(error_model="numpy")
+# Nothing here allocates, so nothing counts references: counting them took nine tenths of the time.
+compiled = njit(error_model="numpy", _nrt=False)
 
 
 # --- decisions
@@ -83,14 +82,19 @@ def accepts(L, T, c, t, node, pod):
         T.node[t, TAPE_NODE.cpu_millicores, node] - L.node[c, NODE.cpu_allocated, node],
         T.node[t, TAPE_NODE.memory_mib, node] - L.node[c, NODE.memory_allocated, node],
         T.node[t, TAPE_NODE.pods, node] - L.node[c, NODE.pods, node],
-        float(T.pod[t, TAPE_POD.cpu_request_millicores, pod]),
-        float(T.pod[t, TAPE_POD.memory_request_mib, pod]),
+        np.float64(T.pod[t, pod, TAPE_POD.cpu_request_millicores]),
+        np.float64(T.pod[t, pod, TAPE_POD.memory_request_mib]),
     ):
         return False
-    if not latency_allows(T.node[t, TAPE_NODE.user_latency_ms, node], float(T.pod[t, TAPE_POD.latency_hard_ms, pod])):
+    if not latency_allows(
+        T.node[t, TAPE_NODE.user_latency_ms, node], np.float64(T.pod[t, pod, TAPE_POD.latency_hard_ms])
+    ):
         return False
-    gpus = int(T.pod[t, TAPE_POD.gpus, pod])
-    return gpus == 0 or choose_gpus(L.gpu_free_milli[c, node], gpus, float(T.pod[t, TAPE_POD.gpu_milli, pod])) != NO_FIT
+    gpus = int(T.pod[t, pod, TAPE_POD.gpus])
+    return (
+        gpus == 0
+        or choose_gpus(L.gpu_free_milli[c, node], gpus, np.float64(T.pod[t, pod, TAPE_POD.gpu_milli])) != NO_FIT
+    )
 
 
 @compiled
@@ -98,7 +102,7 @@ def feasible(L, T, c, t, pod):
     nodes = L.count[c, COUNT.nodes]
     L.mask[c, :] = False
     wanted = candidates_wanted(nodes, int(T.rule[t, RULE.candidate_minimum]))
-    node = first_node(float(T.pod[t, TAPE_POD.start, pod]), nodes)
+    node = first_node(np.float64(T.pod[t, pod, TAPE_POD.start]), nodes)
     found = 0
     for _ in range(nodes):
         if accepts(L, T, c, t, node, pod):
@@ -115,49 +119,49 @@ def feasible(L, T, c, t, pod):
 @compiled
 def count_known(L, T, c, t, pod, sign):
     """Knowledge._count."""
-    node = L.pod_state[c, POD_STATE.known_node, pod]
-    if int(T.pod[t, TAPE_POD.gpus, pod]) > 0:
-        gpu_milli = float(T.pod[t, TAPE_POD.gpu_milli, pod])
-        take_gpus(L.known_gpu_free_milli[c, node], L.pod_state[c, POD_STATE.known_devices, pod], sign * gpu_milli)
-    L.node[c, NODE.known_cpu_requested, node] += sign * float(T.pod[t, TAPE_POD.cpu_request_millicores, pod])
-    L.node[c, NODE.known_memory_requested, node] += sign * float(T.pod[t, TAPE_POD.memory_request_mib, pod])
+    node = L.pod_state[c, pod, POD_STATE.known_node]
+    if int(T.pod[t, pod, TAPE_POD.gpus]) > 0:
+        gpu_milli = np.float64(T.pod[t, pod, TAPE_POD.gpu_milli])
+        take_gpus(L.known_gpu_free_milli[c, node], L.pod_state[c, pod, POD_STATE.known_devices], sign * gpu_milli)
+    L.node[c, NODE.known_cpu_requested, node] += sign * np.float64(T.pod[t, pod, TAPE_POD.cpu_request_millicores])
+    L.node[c, NODE.known_memory_requested, node] += sign * np.float64(T.pod[t, pod, TAPE_POD.memory_request_mib])
     L.node[c, NODE.known_pods, node] += sign
-    if T.pod[t, TAPE_POD.labelled, pod] > 0:
-        L.known_app_pods[c, int(T.pod[t, TAPE_POD.app, pod]), node] += sign
+    if T.pod[t, pod, TAPE_POD.labelled] > 0:
+        L.known_app_pods[c, int(T.pod[t, pod, TAPE_POD.app]), node] += sign
 
 
 @compiled
 def assume(L, T, c, t, pod, node):
-    gpus = int(T.pod[t, TAPE_POD.gpus, pod])
-    chosen = choose_gpus(L.known_gpu_free_milli[c, node], gpus, float(T.pod[t, TAPE_POD.gpu_milli, pod]))
+    gpus = int(T.pod[t, pod, TAPE_POD.gpus])
+    chosen = choose_gpus(L.known_gpu_free_milli[c, node], gpus, np.float64(T.pod[t, pod, TAPE_POD.gpu_milli]))
     believe(L, T, c, t, pod, node, 0 if chosen == NO_FIT else chosen)
 
 
 @compiled
 def show(L, T, c, t, pod):
     forget(L, T, c, t, pod)
-    believe(L, T, c, t, pod, L.pod_state[c, POD_STATE.node, pod], L.pod_state[c, POD_STATE.devices, pod])
+    believe(L, T, c, t, pod, L.pod_state[c, pod, POD_STATE.node], L.pod_state[c, pod, POD_STATE.devices])
 
 
 @compiled
 def forget(L, T, c, t, pod):
-    if L.pod_state[c, POD_STATE.known_node, pod] >= 0:
+    if L.pod_state[c, pod, POD_STATE.known_node] >= 0:
         count_known(L, T, c, t, pod, -1)
-        L.pod_state[c, POD_STATE.known_node, pod] = -1
+        L.pod_state[c, pod, POD_STATE.known_node] = -1
 
 
 @compiled
 def believe(L, T, c, t, pod, node, devices):
-    L.pod_state[c, POD_STATE.known_node, pod] = node
-    L.pod_state[c, POD_STATE.known_devices, pod] = devices
+    L.pod_state[c, pod, POD_STATE.known_node] = node
+    L.pod_state[c, pod, POD_STATE.known_devices] = devices
     count_known(L, T, c, t, pod, 1)
 
 
 @compiled
 def allocate(L, T, c, t, pod, node, sign):
-    app = int(T.pod[t, TAPE_POD.app, pod])
-    L.node[c, NODE.cpu_allocated, node] += sign * float(T.pod[t, TAPE_POD.cpu_request_millicores, pod])
-    L.node[c, NODE.memory_allocated, node] += sign * float(T.pod[t, TAPE_POD.memory_request_mib, pod])
+    app = int(T.pod[t, pod, TAPE_POD.app])
+    L.node[c, NODE.cpu_allocated, node] += sign * np.float64(T.pod[t, pod, TAPE_POD.cpu_request_millicores])
+    L.node[c, NODE.memory_allocated, node] += sign * np.float64(T.pod[t, pod, TAPE_POD.memory_request_mib])
     L.node[c, NODE.pods, node] += sign
     L.app_pods[c, app, node] += sign
     L.app_zone_pods[c, app, int(T.node[t, TAPE_NODE.zone, node])] += sign
@@ -166,28 +170,58 @@ def allocate(L, T, c, t, pod, node, sign):
 
 @compiled
 def place(L, T, c, t, pod, node, bound_at_s):
-    if int(T.pod[t, TAPE_POD.gpus, pod]) > 0:
-        gpu_milli = float(T.pod[t, TAPE_POD.gpu_milli, pod])
-        chosen = choose_gpus(L.gpu_free_milli[c, node], int(T.pod[t, TAPE_POD.gpus, pod]), gpu_milli)
+    if int(T.pod[t, pod, TAPE_POD.gpus]) > 0:
+        gpu_milli = np.float64(T.pod[t, pod, TAPE_POD.gpu_milli])
+        chosen = choose_gpus(L.gpu_free_milli[c, node], int(T.pod[t, pod, TAPE_POD.gpus]), gpu_milli)
         take_gpus(L.gpu_free_milli[c, node], chosen, gpu_milli)
-        L.pod_state[c, POD_STATE.devices, pod] = chosen
-    L.pod_time[c, POD_TIME.ends_at_s, pod] += L.clock_s[c]
-    L.pod_time[c, POD_TIME.bound_at_s, pod] = bound_at_s
-    L.pod_state[c, POD_STATE.node, pod] = node
+        L.pod_state[c, pod, POD_STATE.devices] = chosen
+    L.pod_time[c, pod, POD_TIME.ends_at_s] += L.clock_s[c]
+    L.pod_time[c, pod, POD_TIME.bound_at_s] = bound_at_s
+    L.pod_state[c, pod, POD_STATE.node] = node
     allocate(L, T, c, t, pod, node, 1)
-    L.running[c, L.count[c, COUNT.running]] = pod
+    run(L, T, c, t, pod, L.count[c, COUNT.running])
     L.count[c, COUNT.running] += 1
 
 
 @compiled
+def run(L, T, c, t, pod, slot):
+    """What every tick needs of a running pod, side by side in memory."""
+    L.running[c, slot] = pod
+    L.run_at[c, slot, RUN_AT.node] = L.pod_state[c, pod, POD_STATE.node]
+    L.run_at[c, slot, RUN_AT.app] = T.pod[t, pod, TAPE_POD.app]
+    L.run_ends_at_s[c, slot] = L.pod_time[c, pod, POD_TIME.ends_at_s]
+    spec, use = T.pod[t, pod], L.run[c, slot]
+    request, ratio = np.float64(spec[TAPE_POD.cpu_request_millicores]), np.float64(spec[TAPE_POD.cpu_use_ratio])
+    use[RUN.cpu] = cpu_demand_millicores(request, ratio, 1.0)
+    request, ratio = np.float64(spec[TAPE_POD.memory_request_mib]), np.float64(spec[TAPE_POD.memory_use_ratio])
+    use[RUN.memory] = memory_use_mib(request, ratio)
+    use[RUN.rx] = spec[TAPE_POD.rx_mbps]
+    use[RUN.tx] = spec[TAPE_POD.tx_mbps]
+    use[RUN.soft_ms] = spec[TAPE_POD.latency_soft_ms]
+    use[RUN.hard_ms] = spec[TAPE_POD.latency_hard_ms]
+
+
+@compiled
+def keep(L, c, slot, kept):
+    """Close the gap that pods leave which have gone."""
+    if slot != kept:
+        L.running[c, kept] = L.running[c, slot]
+        L.run_ends_at_s[c, kept] = L.run_ends_at_s[c, slot]
+        for column in range(L.run_at.shape[2]):
+            L.run_at[c, kept, column] = L.run_at[c, slot, column]
+        for column in range(L.run.shape[2]):
+            L.run[c, kept, column] = L.run[c, slot, column]
+
+
+@compiled
 def release(L, T, c, t, pod):
-    node = L.pod_state[c, POD_STATE.node, pod]
+    node = L.pod_state[c, pod, POD_STATE.node]
     allocate(L, T, c, t, pod, node, -1)
-    if int(T.pod[t, TAPE_POD.gpus, pod]) > 0:
-        gpu_milli = float(T.pod[t, TAPE_POD.gpu_milli, pod])
-        take_gpus(L.gpu_free_milli[c, node], L.pod_state[c, POD_STATE.devices, pod], -gpu_milli)
+    if int(T.pod[t, pod, TAPE_POD.gpus]) > 0:
+        gpu_milli = np.float64(T.pod[t, pod, TAPE_POD.gpu_milli])
+        take_gpus(L.gpu_free_milli[c, node], L.pod_state[c, pod, POD_STATE.devices], -gpu_milli)
     forget(L, T, c, t, pod)
-    L.pod_state[c, POD_STATE.node, pod] = -1
+    L.pod_state[c, pod, POD_STATE.node] = -1
     for index in range(L.count[c, COUNT.unseen]):
         if L.unseen[c, UNSEEN.pod, index] == pod:  # gone before the watch showed it
             L.count[c, COUNT.unseen] -= 1
@@ -199,7 +233,7 @@ def release(L, T, c, t, pod):
 
 @compiled
 def bound_to(L, T, c, t, pod, node):
-    override = float(T.pod[t, TAPE_POD.override, pod])
+    override = np.float64(T.pod[t, pod, TAPE_POD.override])
     if override < 0:
         return node
     others = 0
@@ -229,7 +263,7 @@ def decide(L, T, c, t, node, assumes):
         assume(L, T, c, t, pod, node)
     last = min(L.count[c, COUNT.unseen], UNSEEN_LIMIT - 1)
     L.unseen[c, UNSEEN.pod, last] = pod
-    L.unseen[c, UNSEEN.until, last] = L.count[c, COUNT.decisions] + int(T.pod[t, TAPE_POD.visible_after, pod])
+    L.unseen[c, UNSEEN.until, last] = L.count[c, COUNT.decisions] + int(T.pod[t, pod, TAPE_POD.visible_after])
     L.count[c, COUNT.unseen] = last + 1
     L.count[c, COUNT.decisions] += 1
     reveal(L, T, c, t)
@@ -241,9 +275,9 @@ def reveal(L, T, c, t):
     for index in range(L.count[c, COUNT.unseen]):
         pod = L.unseen[c, UNSEEN.pod, index]
         if L.unseen[c, UNSEEN.until, index] < L.count[c, COUNT.decisions]:
-            where, state = POD_STATE, L.pod_state[c]
-            same = state[where.known_node, pod] == state[where.node, pod]
-            if not same or state[where.known_devices, pod] != state[where.devices, pod]:
+            where, state = POD_STATE, L.pod_state[c, pod]
+            same = state[where.known_node] == state[where.node]
+            if not same or state[where.known_devices] != state[where.devices]:
                 show(L, T, c, t, pod)
             continue
         L.unseen[c, UNSEEN.pod, kept] = pod
@@ -305,45 +339,36 @@ def loads(L, T, c, t):
         tx[node] = T.background[t, TAPE_LOAD.tx_ratio, step, node] * nic
     cross_zone_mbps = 0.0
     violations = 0.0
-    for index in range(L.count[c, COUNT.running]):
-        pod = L.running[c, index]
-        node = L.pod_state[c, POD_STATE.node, pod]
-        app = int(T.pod[t, TAPE_POD.app, pod])
-        load = float(T.app_load[t, step, app])
-        total = float(L.app_zone_pods[c, app, -1])
-        zone = int(T.node[t, TAPE_NODE.zone, node])
+    for slot in range(L.count[c, COUNT.running]):
+        use, node, app = L.run[c, slot], L.run_at[c, slot, RUN_AT.node], L.run_at[c, slot, RUN_AT.app]
+        load = np.float64(T.app_load[t, step, app])
+        total = np.float64(L.app_zone_pods[c, app, -1])
         sibling = sibling_traffic_mbps(T.app[t, TAPE_APP.sibling_mbps, app], total, load)
-        remote = sibling * remote_share(total, float(L.app_pods[c, app, node]))
-        cpu[node] += cpu_demand_millicores(
-            float(T.pod[t, TAPE_POD.cpu_request_millicores, pod]), float(T.pod[t, TAPE_POD.cpu_use_ratio, pod]), load
-        )
-        memory[node] += pod_memory(T, t, pod)
-        rx[node] += float(T.pod[t, TAPE_POD.rx_mbps, pod]) * load + remote
-        tx[node] += float(T.pod[t, TAPE_POD.tx_mbps, pod]) * load + remote
-        cross_zone_mbps += sibling * cross_zone_share(total, float(L.app_zone_pods[c, app, zone]))
-        violations += violation(L, T, c, t, pod, node, total)
+        cpu[node] += use[RUN.cpu] * load
+        memory[node] += use[RUN.memory]
+        remote = 0.0
+        if sibling > 0:
+            zone = int(T.node[t, TAPE_NODE.zone, node])
+            remote = sibling * remote_share(total, np.float64(L.app_pods[c, app, node]))
+            cross_zone_mbps += sibling * cross_zone_share(total, np.float64(L.app_zone_pods[c, app, zone]))
+        rx[node] += use[RUN.rx] * load + remote
+        tx[node] += use[RUN.tx] * load + remote
+        violations += violation(L, T, c, t, use, node, app, total)
     return cross_zone_mbps, violations
 
 
 @compiled
-def pod_memory(T, t, pod):
-    return memory_use_mib(
-        float(T.pod[t, TAPE_POD.memory_request_mib, pod]), float(T.pod[t, TAPE_POD.memory_use_ratio, pod])
-    )
-
-
-@compiled
-def violation(L, T, c, t, pod, node, total):
-    soft_ms = float(T.pod[t, TAPE_POD.latency_soft_ms, pod])
+def violation(L, T, c, t, use, node, app, total):
+    soft_ms = use[RUN.soft_ms]
     if soft_ms != soft_ms:
         return 0.0
-    zone, app = int(T.node[t, TAPE_NODE.zone, node]), int(T.pod[t, TAPE_POD.app, pod])
+    zone = int(T.node[t, TAPE_NODE.zone, node])
     rtt_ms = 0.0
     for other in range(T.zone_rtt_ms.shape[1]):
         rtt_ms += L.app_zone_pods[c, app, other] * T.zone_rtt_ms[t, zone, other]
     rtt_ms -= L.app_pods[c, app, node] * T.zone_rtt_ms[t, zone, zone]
     latency_ms = T.node[t, TAPE_NODE.user_latency_ms, node] + rtt_ms / max(total - 1.0, 1.0)
-    return latency_violation(latency_ms, soft_ms, float(T.pod[t, TAPE_POD.latency_hard_ms, pod]))
+    return latency_violation(latency_ms, soft_ms, use[RUN.hard_ms])
 
 
 @compiled
@@ -392,12 +417,12 @@ def kill(L, T, c, t):
     for node in range(L.count[c, COUNT.nodes]):
         used_mib = L.node[c, NODE.load_memory, node]
         while used_mib > T.node[t, TAPE_NODE.memory_mib, node]:
-            victim = worst(L, T, c, t, node)
-            if victim < 0:
+            slot = worst(L, T, c, t, node)
+            if slot < 0:
                 break
-            used_mib -= pod_memory(T, t, victim)
+            used_mib -= L.run[c, slot, RUN.memory]
             L.terms[c, KILLS] += 1
-            requeue(L, T, c, t, victim)
+            requeue(L, T, c, t, L.running[c, slot])
             killed = True
     if killed:
         drop_evicted(L, c)
@@ -406,18 +431,18 @@ def kill(L, T, c, t):
 @compiled
 def worst(L, T, c, t, node):
     victim, badness = -1, -np.inf
-    for index in range(L.count[c, COUNT.running]):
-        pod = L.running[c, index]
-        if L.pod_state[c, POD_STATE.node, pod] == node:
-            this = oom_badness_mib(pod_memory(T, t, pod), float(T.pod[t, TAPE_POD.memory_request_mib, pod]))
+    for slot in range(L.count[c, COUNT.running]):
+        pod = L.running[c, slot]
+        if L.pod_state[c, pod, POD_STATE.node] == node:
+            this = oom_badness_mib(L.run[c, slot, RUN.memory], np.float64(T.pod[t, pod, TAPE_POD.memory_request_mib]))
             if this > badness:
-                victim, badness = pod, this
+                victim, badness = slot, this
     return victim
 
 
 @compiled
 def requeue(L, T, c, t, pod):
-    L.pod_time[c, POD_TIME.ends_at_s, pod] = max(L.pod_time[c, POD_TIME.ends_at_s, pod] - L.clock_s[c], 0.0)
+    L.pod_time[c, pod, POD_TIME.ends_at_s] = max(L.pod_time[c, pod, POD_TIME.ends_at_s] - L.clock_s[c], 0.0)
     release(L, T, c, t, pod)
     queue(L, c, pod)
 
@@ -435,10 +460,9 @@ def queue(L, c, pod):
 @compiled
 def drop_evicted(L, c):
     kept = 0
-    for index in range(L.count[c, COUNT.running]):
-        pod = L.running[c, index]
-        if L.pod_state[c, POD_STATE.node, pod] >= 0:
-            L.running[c, kept] = pod
+    for slot in range(L.count[c, COUNT.running]):
+        if L.pod_state[c, L.running[c, slot], POD_STATE.node] >= 0:
+            keep(L, c, slot, kept)
             kept += 1
     L.count[c, COUNT.running] = kept
 
@@ -455,7 +479,7 @@ def maintain(L, T, c, t):
         return
     for index in range(L.count[c, COUNT.running]):
         pod = L.running[c, index]
-        if not L.schedulable[c, L.pod_state[c, POD_STATE.node, pod]]:
+        if not L.schedulable[c, L.pod_state[c, pod, POD_STATE.node]]:
             requeue(L, T, c, t, pod)
     drop_evicted(L, c)
 
@@ -463,12 +487,11 @@ def maintain(L, T, c, t):
 @compiled
 def end(L, T, c, t):
     kept = 0
-    for index in range(L.count[c, COUNT.running]):
-        pod = L.running[c, index]
-        if L.pod_time[c, POD_TIME.ends_at_s, pod] <= L.clock_s[c]:
-            release(L, T, c, t, pod)
+    for slot in range(L.count[c, COUNT.running]):
+        if L.run_ends_at_s[c, slot] <= L.clock_s[c]:
+            release(L, T, c, t, L.running[c, slot])
         else:
-            L.running[c, kept] = pod
+            keep(L, c, slot, kept)
             kept += 1
     L.count[c, COUNT.running] = kept
 
@@ -476,8 +499,8 @@ def end(L, T, c, t):
 @compiled
 def arrive(L, T, c, t):
     pod = L.count[c, COUNT.arrived]
-    while pod < T.pod.shape[2] and T.pod[t, TAPE_POD.arrival_s, pod] <= L.clock_s[c]:
-        L.pod_time[c, POD_TIME.ends_at_s, pod] = T.pod[t, TAPE_POD.duration_s, pod]  # the tape may have been exchanged
+    while pod < T.pod.shape[1] and T.pod[t, pod, TAPE_POD.arrival_s] <= L.clock_s[c]:
+        L.pod_time[c, pod, POD_TIME.ends_at_s] = T.pod[t, pod, TAPE_POD.duration_s]  # the tape may have been exchanged
         queue(L, c, pod)
         pod += 1
     L.count[c, COUNT.arrived] = pod
@@ -504,8 +527,9 @@ def observe(L, T, c, t):
     slot = L.count[c, COUNT.scraped] % RING
     apps = T.app.shape[2]
     L.ring_apps[c, slot] = np.nan
-    used = np.zeros((apps + 1, OBSERVED))
-    base = np.zeros((apps + 1, OBSERVED))
+    used, base = L.used[c], L.base[c]
+    used[:] = 0.0
+    base[:] = 0.0
     if T.rule[t, RULE.pod_metrics] > 0:
         observe_pods(L, T, c, t, used, base)
     else:
@@ -521,23 +545,19 @@ def observe(L, T, c, t):
 @compiled
 def observe_pods(L, T, c, t, used, base):
     step, everything = load_step(L, T, c, t), used.shape[0] - 1
-    for index in range(L.count[c, COUNT.running]):
-        pod = L.running[c, index]
-        node, app = L.pod_state[c, POD_STATE.node, pod], int(T.pod[t, TAPE_POD.app, pod])
-        load, nic = float(T.app_load[t, step, app]), T.node[t, TAPE_NODE.nic_mbps, node]
-        sibling = sibling_traffic_mbps(T.app[t, TAPE_APP.sibling_mbps, app], float(L.app_zone_pods[c, app, -1]), load)
-        rx = (float(T.pod[t, TAPE_POD.rx_mbps, pod]) * load + sibling) * carried_ratio(
-            L.node[c, NODE.load_rx, node], nic
-        )
-        tx = (float(T.pod[t, TAPE_POD.tx_mbps, pod]) * load + sibling) * carried_ratio(
-            L.node[c, NODE.load_tx, node], nic
-        )
-        request = float(T.pod[t, TAPE_POD.cpu_request_millicores, pod])
+    for slot in range(L.count[c, COUNT.running]):
+        pod, use = L.running[c, slot], L.run[c, slot]
+        node, app = L.run_at[c, slot, RUN_AT.node], np.int64(L.run_at[c, slot, RUN_AT.app])
+        load, nic = np.float64(T.app_load[t, step, app]), T.node[t, TAPE_NODE.nic_mbps, node]
+        total = np.float64(L.app_zone_pods[c, app, -1])
+        sibling = sibling_traffic_mbps(T.app[t, TAPE_APP.sibling_mbps, app], total, load)
+        rx = (use[RUN.rx] * load + sibling) * carried_ratio(L.node[c, NODE.load_rx, node], nic)
+        tx = (use[RUN.tx] * load + sibling) * carried_ratio(L.node[c, NODE.load_tx, node], nic)
         cpu_share = carried_ratio(L.node[c, NODE.load_cpu, node], T.node[t, TAPE_NODE.cpu_millicores, node])
-        cpu = cpu_demand_millicores(request, float(T.pod[t, TAPE_POD.cpu_use_ratio, pod]), load) * cpu_share
-        memory = pod_memory(T, t, pod)
+        cpu, memory = use[RUN.cpu] * load * cpu_share, use[RUN.memory]
+        request = np.float64(T.pod[t, pod, TAPE_POD.cpu_request_millicores])
         for row in (app, everything):
-            if row == everything or T.pod[t, TAPE_POD.labelled, pod] > 0:
+            if row == everything or T.pod[t, pod, TAPE_POD.labelled] > 0:
                 used[row, RX] += rx
                 used[row, TX] += tx
                 used[row, CPU_RATIO] += cpu
@@ -545,7 +565,7 @@ def observe_pods(L, T, c, t, used, base):
                 base[row, RX] += 1.0
                 base[row, TX] += 1.0
                 base[row, CPU_RATIO] += request
-                base[row, MEMORY_RATIO] += float(T.pod[t, TAPE_POD.memory_request_mib, pod])
+                base[row, MEMORY_RATIO] += np.float64(T.pod[t, pod, TAPE_POD.memory_request_mib])
 
 
 @compiled
@@ -597,7 +617,7 @@ def publish(L, T, c, t):
 def smooth(known, observed):
     for column in range(OBSERVED):
         if observed[column] == observed[column]:
-            known[column] = smoothed(known[column], float(observed[column]))
+            known[column] = smoothed(known[column], np.float64(observed[column]))
 
 
 @compiled
@@ -665,12 +685,12 @@ def describe_pending(L, T, c, t):
     oldest_s = L.clock_s[c] - (window_s + T.rule[t, RULE.scrape_delay_s] + 2 * T.rule[t, RULE.scrape_interval_s])
     for index in range(L.count[c, COUNT.running] - 1, -1, -1):
         pod = L.running[c, index]
-        if L.pod_time[c, POD_TIME.bound_at_s, pod] < oldest_s:
+        if L.pod_time[c, pod, POD_TIME.bound_at_s] < oldest_s:
             break
-        node = L.pod_state[c, POD_STATE.known_node, pod]
+        node = L.pod_state[c, pod, POD_STATE.known_node]
         if node < 0:
             continue
-        weight = pending_weight(L.pod_time[c, POD_TIME.bound_at_s, pod], L.node[c, NODE.sampled_at_s, node], window_s)
+        weight = pending_weight(L.pod_time[c, pod, POD_TIME.bound_at_s], L.node[c, NODE.sampled_at_s, node], window_s)
         pending[0, node] += weight * L.pod_expected[c, pod, 0]
         if weight >= 1.0:
             pending[1, node] += L.pod_expected[c, pod, 1]
@@ -681,8 +701,8 @@ def describe_pending(L, T, c, t):
 
 @compiled
 def expected(L, T, c, t, pod, column, otherwise):
-    if T.pod[t, TAPE_POD.labelled, pod] > 0:
-        observed = L.observed[c, int(T.pod[t, TAPE_POD.app, pod]), column]
+    if T.pod[t, pod, TAPE_POD.labelled] > 0:
+        observed = L.observed[c, int(T.pod[t, pod, TAPE_POD.app]), column]
         if observed == observed:
             return observed
     observed = L.observed[c, -1, column]
@@ -691,14 +711,14 @@ def expected(L, T, c, t, pod, column, otherwise):
 
 @compiled
 def describe_demand(L, T, c, t, pod):
-    demand, app, labelled = L.demand[c], int(T.pod[t, TAPE_POD.app, pod]), T.pod[t, TAPE_POD.labelled, pod] > 0
-    demand[DEMAND.cpu] = T.pod[t, TAPE_POD.cpu_request_millicores, pod]
-    demand[DEMAND.memory] = T.pod[t, TAPE_POD.memory_request_mib, pod]
-    demand[DEMAND.gpus] = int(T.pod[t, TAPE_POD.gpus, pod])
-    demand[DEMAND.gpu_milli] = T.pod[t, TAPE_POD.gpu_milli, pod]
+    demand, app, labelled = L.demand[c], int(T.pod[t, pod, TAPE_POD.app]), T.pod[t, pod, TAPE_POD.labelled] > 0
+    demand[DEMAND.cpu] = T.pod[t, pod, TAPE_POD.cpu_request_millicores]
+    demand[DEMAND.memory] = T.pod[t, pod, TAPE_POD.memory_request_mib]
+    demand[DEMAND.gpus] = int(T.pod[t, pod, TAPE_POD.gpus])
+    demand[DEMAND.gpu_milli] = T.pod[t, pod, TAPE_POD.gpu_milli]
     demand[DEMAND.expected_cpu] = demand[DEMAND.cpu] * expected(L, T, c, t, pod, CPU_RATIO, 1.0)
     demand[DEMAND.expected_memory] = demand[DEMAND.memory] * expected(L, T, c, t, pod, MEMORY_RATIO, 1.0)
-    annotated = float(T.pod[t, TAPE_POD.annotated_mbps, pod])
+    annotated = np.float64(T.pod[t, pod, TAPE_POD.annotated_mbps])
     if annotated == annotated:
         demand[DEMAND.source] = ANNOTATION
         demand[DEMAND.expected_rx] = annotated
@@ -712,15 +732,16 @@ def describe_demand(L, T, c, t, pod):
         demand[DEMAND.expected_tx] = expected(L, T, c, t, pod, TX, 0.0)
     declared = labelled and T.app[t, TAPE_APP.sibling_declared, app] > 0
     demand[DEMAND.sibling_mbps] = T.app[t, TAPE_APP.sibling_mbps, app] if declared else np.nan
-    demand[DEMAND.soft_ms] = T.pod[t, TAPE_POD.latency_soft_ms, pod]
-    demand[DEMAND.hard_ms] = T.pod[t, TAPE_POD.latency_hard_ms, pod]
+    demand[DEMAND.soft_ms] = T.pod[t, pod, TAPE_POD.latency_soft_ms]
+    demand[DEMAND.hard_ms] = T.pod[t, pod, TAPE_POD.latency_hard_ms]
     describe_siblings(L, T, c, t, app, labelled)
 
 
 @compiled
 def describe_siblings(L, T, c, t, app, labelled):
     zones = T.zone_rtt_ms.shape[1]
-    by_zone = np.zeros(zones)
+    by_zone = L.by_zone[c]
+    by_zone[:] = 0.0
     total = 0.0
     L.node[c, NODE.siblings] = 0.0
     if labelled:
@@ -778,13 +799,13 @@ def begin(L, T, c, t):
 @compiled
 def populate(L, T, c, t):
     nodes = L.count[c, COUNT.nodes]
-    while L.count[c, COUNT.arrived] < T.pod.shape[2] and T.pod[t, TAPE_POD.initial, L.count[c, COUNT.arrived]] > 0:
+    while L.count[c, COUNT.arrived] < T.pod.shape[1] and T.pod[t, L.count[c, COUNT.arrived], TAPE_POD.initial] > 0:
         pod = L.count[c, COUNT.arrived]
-        start = first_node(float(T.pod[t, TAPE_POD.start, pod]), nodes)
+        start = first_node(np.float64(T.pod[t, pod, TAPE_POD.start]), nodes)
         for offset in range(nodes):
             node = (start + offset) % nodes
             if accepts(L, T, c, t, node, pod):
-                L.pod_time[c, POD_TIME.ends_at_s, pod] = T.pod[t, TAPE_POD.duration_s, pod]
+                L.pod_time[c, pod, POD_TIME.ends_at_s] = T.pod[t, pod, TAPE_POD.duration_s]
                 place(L, T, c, t, pod, node, LONG_AGO_S)
                 show(L, T, c, t, pod)
                 break
@@ -808,10 +829,9 @@ def run_cluster(L, T, c, node, assumes):
 
 
 def entry_point(sources):
-    """The one function that is kept compiled on disk. numba throws it away when this file changes, but knows nothing
-    of the rules it took from other files: the digest of those is a part of its key, as a closure's value."""
+    """The one function that is kept compiled on disk, with all it calls inside (see envs.kernel_cache)."""
 
-    @njit(error_model="numpy", nogil=True, cache=True)  # threads share the clusters out among them
+    @njit(error_model="numpy", nogil=True, cache=True, _nrt=False)  # threads share the clusters out among them
     def run_clusters(L, T, rows, actions, assumes):
         """Begin (action BEGIN) or act, then go on to the next decision."""
         _ = sources
@@ -823,10 +843,4 @@ def entry_point(sources):
     return run_clusters
 
 
-def digest_of(*modules):
-    return zlib.crc32(b"".join(Path(module.__file__).read_bytes() for module in modules))
-
-
-AGENT_SOURCES = (cluster, feasibility, gpu, pending)
-ENVS_SOURCES = (batch_arrays, contention, costs, knowledge, sampling, scraping, tape, traffic, usage, world)
-run_clusters = entry_point(digest_of(*AGENT_SOURCES, *ENVS_SOURCES))
+run_clusters = entry_point(digest(globals()))

@@ -57,9 +57,10 @@ class CostWeights:
 
 WEIGHTS = CostWeights()
 DIGEST = WEIGHTS.digest()
+INVALID_ACTION_USD = WEIGHTS.failures  # for a decision outside the mask, where it is not refused
 
 
-def usd_by_term(terms: FloatArray, weights: CostWeights = WEIGHTS) -> FloatArray:
+def dollars(terms: FloatArray, weights: CostWeights = WEIGHTS) -> FloatArray:
     """Dollars of each term, (..., terms)."""
     return terms * weights.values()
 
@@ -110,7 +111,7 @@ ROUNDING = 1e-9  # taking the pod's own part off again leaves such differences b
 
 def cost(outcome: Outcome) -> Reward:
     """Minus the dollars until the next decision."""
-    return _goes_on(-weighted_cost(outcome.terms))
+    return _goes_on(0.0 - weighted_cost(outcome.terms))
 
 
 def most_allocated(outcome: Outcome) -> Reward:

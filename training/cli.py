@@ -24,11 +24,41 @@ def simulate(
     as_json: Annotated[bool, typer.Option("--json", help="The result as one JSON object.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw one episode into this PNG file.")] = None,
     traces: Traces = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Count malformed trace rows, do not stop.")] = False,
 ) -> None:
     """Run a policy in a simulated cluster and show what it costs."""
     from training.simulate import run
 
-    run(scenario, policy=policy, episodes=episodes, seed=seed, as_json=as_json, plot=plot, traces=traces)
+    run(
+        scenario,
+        policy=policy,
+        episodes=episodes,
+        seed=seed,
+        as_json=as_json,
+        plot=plot,
+        traces=traces,
+        skip_bad=skip_bad,
+    )
+
+
+@app.command()
+def headroom(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[SCENARIO]...", help="All of them if not given.")
+    ] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="How many episodes of each.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="The first episode's seed; the others follow it.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line for each scenario.")] = False,
+    candidates: Annotated[int, typer.Option(min=2, help="Nodes that are tried for each pod.")] = 6,
+    ahead_s: Annotated[float, typer.Option(min=1.0, help="Seconds that each try is played on.")] = 300.0,
+    futures: Annotated[int, typer.Option(min=1, help="Resampled futures of each try.")] = 3,
+) -> None:
+    """Show how much better than the best heuristic a scheduler could be."""
+    from envs.workloads.scenario import scenario_names
+    from training.headroom import Search, run
+
+    search = Search(candidates=candidates, ahead_s=ahead_s, futures=futures)
+    run(names or scenario_names(), episodes=episodes, seed=seed, search=search, as_json=as_json)
 
 
 @app.command()

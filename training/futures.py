@@ -39,13 +39,12 @@ class Futures:
             self._loads(out, tapes, index, row, clock_s)
 
     def _pods(self, out: FloatArray, past: FloatArray, drawn: FloatArray, clock_s: float, arrived: int) -> None:
-        first = int(np.searchsorted(drawn[TAPE_POD.arrival_s], clock_s, side="right"))
-        room = out.shape[1] - arrived
-        coming = drawn[:, first : first + room]
-        out[:, :arrived] = past[:, :arrived]
-        out[:, arrived:] = 0.0
-        out[TAPE_POD.arrival_s, arrived:] = np.inf
-        out[:, arrived : arrived + coming.shape[1]] = coming
+        first = int(np.searchsorted(drawn[:, TAPE_POD.arrival_s], clock_s, side="right"))
+        coming = drawn[first : first + len(out) - arrived]
+        out[:arrived] = past[:arrived]
+        out[arrived:] = 0.0
+        out[arrived:, TAPE_POD.arrival_s] = np.inf
+        out[arrived : arrived + len(coming)] = coming
 
     def _loads(self, out: Tapes, tapes: Tapes, index: int, row: int, clock_s: float) -> None:
         loads = self.scenario.loads

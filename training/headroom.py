@@ -107,15 +107,17 @@ def _imagine(
         futures.write(imagined, tapes, index, float(env.clock_s[index]), int(live.count[index, COUNT.arrived]))
     row = np.arange(env.clusters)[:, None, None] * futures.futures + np.arange(futures.futures)[None, None, :]
     twin.use_tapes(imagined, np.broadcast_to(row, (env.clusters, options, futures.futures)).reshape(-1))
-    bound_at_s = live.pod_time[:, POD_TIME.bound_at_s]
+    bound_at_s = live.pod_time[:, :, POD_TIME.bound_at_s]
     age_s = np.clip(env.clock_s[:, None] - bound_at_s, 0.0, 4.0 * scenario.arrivals.duration_s.median)
     for k in range(futures.futures):
         ends_at_s = env.clock_s[:, None] + remaining_s(scenario.arrivals.duration_s, age_s, rng)
-        runs = live.pod_state[:, POD_STATE.node] >= 0
+        runs = live.pod_state[:, :, POD_STATE.node] >= 0
         for option in range(options):
             some = np.arange(env.clusters) * options * futures.futures + option * futures.futures + k
-            ends = twin.live.pod_time[some, POD_TIME.ends_at_s]
-            twin.live.pod_time[some, POD_TIME.ends_at_s] = np.where(runs, ends_at_s, ends)
+            ends = twin.live.pod_time[some, :, POD_TIME.ends_at_s]
+            twin.live.pod_time[some, :, POD_TIME.ends_at_s] = np.where(runs, ends_at_s, ends)
+            running = live.running
+            twin.live.run_ends_at_s[some] = np.take_along_axis(ends_at_s, running.astype(np.int64), axis=1)
 
 
 def _play_on(

@@ -1,38 +1,39 @@
-"""Tapes for a scenario by name, synthetic or driven by real traces, with what names them in every result."""
+"""Tapes for a scenario, synthetic or with the parts that real traces give, and what names them in every result."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from agent.errors import InputError
 from envs.rewards import DIGEST as WEIGHTS_DIGEST
 from envs.workloads import tape as tapes
+from envs.workloads.replay import TraceFolder
 from envs.workloads.scenario import Scenario
 from envs.workloads.synthetic import GENERATOR_VERSION, make_tape, sizes_of
 from envs.workloads.tape import Tape
 
 
-def make_worlds(scenario: Scenario, seed: int, episodes: int, traces: Path | None = None) -> Tape:
-    """A stack of so many tapes; with a traces folder the loads, distances and pods of the traces take their part."""
-    made = [make_tape(scenario, seed, index) for index in range(episodes)]
-    if traces is not None:
-        if not traces.is_dir():
-            raise InputError(f"--traces {traces}: there is no such folder")
-        from envs.workloads.replay import TraceFolder
-
-        folder = TraceFolder(traces)
-        made = [folder.applied(scenario, tape, seed, index) for index, tape in enumerate(made)]
-        return tapes.stack(made)
-    return tapes.stack(made, sizes_of(scenario))
+def open_traces(path: Path | None, skip_bad: bool = False) -> TraceFolder | None:
+    return None if path is None else TraceFolder(path, skip_bad)
 
 
-def provenance(scenario: Scenario, seed: int, traces: Path | None = None) -> dict[str, object]:
-    """What a result must name so that a change of scenario, generator or weights is seen."""
+def make_world(scenario: Scenario, seed: int, index: int, traces: TraceFolder | None = None) -> Tape:
+    """One tape; with traces, their loads, distances and pods take their part."""
+    tape = make_tape(scenario, seed, index)
+    return tape if traces is None else traces.applied(scenario, tape, seed, index)
+
+
+def make_worlds(scenario: Scenario, seed: int, episodes: int, traces: TraceFolder | None = None) -> Tape:
+    """A stack of so many tapes."""
+    return tapes.stack([make_world(scenario, seed, index, traces) for index in range(episodes)], sizes_of(scenario))
+
+
+def provenance(scenario: Scenario, seed: int, traces: TraceFolder | None = None) -> dict[str, object]:
+    """What a result must name so that a change of scenario, generator, weights or traces is seen."""
     return {
         "scenario": scenario.name,
         "scenario_digest": scenario.digest(),
         "generator_version": GENERATOR_VERSION,
         "weights_digest": WEIGHTS_DIGEST,
         "seed": seed,
-        "traces": traces is not None,
+        "traces": None if traces is None else traces.provenance(),
     }

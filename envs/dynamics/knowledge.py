@@ -259,13 +259,14 @@ class Knowledge:
             queue_length=np.asarray(float(queue_length)),
         )
 
-    def no_demand(self) -> Demand:
-        """Nothing asked for: what an observation shows once no pod waits."""
+    def no_demand(self, queue_length: int) -> Demand:
+        """Nothing asked for: what an observation shows once no decision is left."""
         nothing, everywhere = np.asarray(0.0), np.zeros(self.tape.node_slots)
         numbers = {field.name: nothing for field in fields(Demand)}
         unlimited = dict.fromkeys(("sibling_mbps", "latency_soft_ms", "latency_hard_ms"), np.asarray(np.nan))
         by_node = dict.fromkeys(("siblings_on_node", "siblings_in_zone", "sibling_rtt_ms"), everywhere)
-        return Demand(**{**numbers, **unlimited, **by_node, "demand_source": np.asarray(NONE)})
+        queue = {"demand_source": np.asarray(NONE), "queue_length": np.asarray(float(queue_length))}
+        return Demand(**{**numbers, **unlimited, **by_node, **queue})
 
     def _expected(self, pod: int, column: int, otherwise: float) -> float:
         """The siblings' mean, else the cluster's, else what is given."""

@@ -116,8 +116,9 @@ class World:
         return self.knowledge.state(self.clock_s, self.running, self.schedulable)
 
     def demand(self) -> Demand:
-        """Of the pod that waits; after the horizon nobody does."""
-        return self.knowledge.no_demand() if self.done else self.knowledge.demand(self.pod, len(self.waiting))
+        """Of the pod that waits for a decision; after the horizon none does."""
+        queue_length = len(self.waiting)
+        return self.knowledge.no_demand(queue_length) if self.done else self.knowledge.demand(self.pod, queue_length)
 
     def step(self, node: int) -> FloatArray:
         """Place the pod, go on to the next decision, return the costs of the time between (see costs.TERMS)."""
@@ -126,6 +127,15 @@ class World:
         if not 0 <= node < self.tape.node_slots or not self.mask[node]:
             raise InputError(f"node {node} is no candidate; candidates are {np.flatnonzero(self.mask).tolist()}")
         self._decide(node)
+        self.terms = costs.no_costs()
+        self._until_decision()
+        return self.terms
+
+    def skip(self) -> FloatArray:
+        """Place nothing: the pod waits for the next tick; the costs until the next decision, as in ``step``."""
+        if self.done:
+            raise InputError("the episode is over: make a new World")
+        self.offered += 1
         self.terms = costs.no_costs()
         self._until_decision()
         return self.terms

@@ -143,7 +143,7 @@ class Scenario(Part):
     loads: Loads = Loads()
     scraping: Scraping = Scraping()
     binding: Binding = Binding()
-    horizon_s: Positive = 1200.0
+    horizon_s: Positive = 900.0
     tick_s: Positive = 1.0
     pending_timeout_s: Positive = 300.0
 
