@@ -24,7 +24,7 @@ from envs.kernel_cache import digest
 F = rows("F", " ".join(NODE_FEATURES))
 G = rows("G", " ".join(POD_FEATURES))
 
-compiled = njit(error_model="numpy", _nrt=False)  # nothing allocates: see envs.batch_kernels
+compiled = njit(error_model="numpy", _nrt=False, forceinline=True)  # nothing allocates: see envs.batch_kernels
 
 limited = njit(features.limited)
 after = njit(features.after)

@@ -33,7 +33,7 @@ class BatchEnv:
     """Clusters over a stack of tapes; ``tape_of[c]`` is the row of the stack that cluster ``c`` reads."""
 
     def __init__(self, tape: Tape, tape_of: IntArray | None = None, assume: bool = True, threads: int = 2) -> None:
-        self.tape_of = np.arange(tape.horizon_s.shape[0]) if tape_of is None else np.asarray(tape_of, dtype=np.int64)
+        self.tape_of = np.arange(len(tape.horizon_s)) if tape_of is None else np.array(tape_of, dtype=np.int64)
         if tape.pod_slots > np.iinfo(np.int16).max:
             raise InputError(f"a tape of {tape.pod_slots} pods is too long: at most 32767 fit")
         self.assume = assume
@@ -59,6 +59,7 @@ class BatchEnv:
 
     def reset(self, rows: Rows, tape_of: IntArray) -> None:
         """Start these clusters anew, on these rows of the stack."""
+        _check_rows(self._tape, tape_of)
         arrays.clear(self._live, rows)
         self.tape_of[rows] = tape_of
         self._live.count[rows, COUNT.tape] = tape_of
@@ -77,6 +78,10 @@ class BatchEnv:
 
         An action outside the mask is counted in ``invalid`` and places nothing.
         """
+        if np.shape(actions) != (self.clusters,):
+            raise InputError(
+                f"actions have the shape {np.shape(actions)}: give one for each of {self.clusters} clusters"
+            )
         self._run(np.arange(self.clusters), np.asarray(actions, dtype=np.int64))
         return self._live.terms
 
@@ -101,6 +106,7 @@ class BatchEnv:
 
     def use_tapes(self, stack: Tapes, tape_of: IntArray) -> None:
         """From this moment on the same clusters read other tapes: a resampled future."""
+        _check_rows(stack, tape_of)
         self._tape = stack
         self._live = arrays.grown(self._live, arrays.most_running(stack))
         self.tape_of[:] = tape_of
@@ -241,6 +247,13 @@ class BatchEnv:
             }
         for name, values in columns.items():
             self._spec[name][rows] = values
+
+
+def _check_rows(stack: Tapes, tape_of: IntArray) -> None:
+    """Compiled code does not look: it would read whatever lies beyond the stack."""
+    count = len(stack.rule)
+    if np.any((tape_of < 0) | (tape_of >= count)):
+        raise InputError(f"tape_of names a row outside the stack of {count} tapes")
 
 
 def batch_of(tape_list: list[Tape], **options: Any) -> BatchEnv:

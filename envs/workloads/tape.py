@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from agent.cluster import GPU_MILLI, GPUS_PER_NODE
 from agent.errors import InputError
 
 Array = NDArray[Any]
@@ -152,21 +153,72 @@ NOT_NEGATIVE = tuple(
     name
     for name in (column.name for column in fields(Tape))
     if name.startswith(("node_", "background_", "app_load", "app_sibling_mbps", "pod_cpu", "pod_memory", "zone_"))
-    or name in ("pod_rx_mbps", "pod_tx_mbps", "pod_duration_s", "pod_gpus")
+    or name in ("pod_rx_mbps", "pod_tx_mbps", "pod_arrival_s", "pod_duration_s", "scrape_delay_s")
 )
-POSITIVE = ("load_step_s", "scrape_interval_s", "rate_window_s", "horizon_s", "tick_s", "pending_timeout_s")
+ENDLESS = ("node_maintenance_start_s", "node_maintenance_end_s", "pod_arrival_s")  # infinite: never
+POSITIVE = (
+    *("node_cpu_millicores", "node_memory_mib", "node_nic_mbps"),
+    *("load_step_s", "scrape_interval_s", "rate_window_s", "horizon_s", "tick_s", "pending_timeout_s"),
+    "candidate_minimum",
+)
+MOST_DECISIONS_LATE = 64  # until the watch shows a binding
+BETWEEN: dict[str, tuple[float, float]] = {
+    "node_gpus": (0, GPUS_PER_NODE),
+    "pod_gpus": (0, GPUS_PER_NODE),
+    "pod_gpu_milli": (0, GPU_MILLI),
+    "pod_start": (0, 1),
+    "pod_override": (-1, 1),
+    "pod_visible_after": (0, MOST_DECISIONS_LATE),
+}
 
 
 def validate(tape: Tape) -> None:
+    """Compiled code trusts a tape blindly, so whatever could lead it astray is refused here, by the column's name."""
+    _check_shapes(tape)
+    _check_numbers(tape)
+    _check_order(tape)
+    _check_ring(tape)
+
+
+def _check_shapes(tape: Tape) -> None:
+    sizes = {axis: _size(tape, axis) for axis in (NODES, PODS, APPS, ZONES, STEPS, SCRAPES)}
+    for axis in (NODES, APPS, ZONES, STEPS, SCRAPES):
+        if sizes[axis] == 0:
+            raise InputError(f"a tape without {axis} is no cluster")
+    for column in fields(Tape):
+        axes = AXES[column.name][0] if column.name in AXES else ()
+        shape = getattr(tape, column.name).shape
+        if shape != tuple(sizes[axis] for axis in axes):
+            wanted = ", ".join(f"{sizes[axis]} {axis}" for axis in axes) or "one number"
+            raise InputError(f"{column.name} has the shape {shape}, where the other columns have {wanted}")
+
+
+def _check_numbers(tape: Tape) -> None:
+    def check(name: str, holds: Array, rule: str) -> None:
+        if not np.all(holds):  # NaN fails every comparison
+            raise InputError(f"{name} must be {rule}, found {getattr(tape, name)[~holds].flat[0]}")
+
     for name in NOT_NEGATIVE:
         values = getattr(tape, name)
-        if not np.all(values >= 0):  # NaN fails too
-            raise InputError(f"{name} must be a number of at least 0, found {values[~(values >= 0)].flat[0]}")
+        finite = name in ENDLESS or values < np.inf
+        check(name, np.asarray((values >= 0) & finite), "a number of at least 0")
     for name in POSITIVE:
-        if not np.all(getattr(tape, name) > 0):
-            raise InputError(f"{name} must be above 0")
-    if np.any(np.diff(tape.pod_arrival_s[np.isfinite(tape.pod_arrival_s)]) < 0):
+        values = getattr(tape, name)
+        check(name, np.asarray((values > 0) & (values < np.inf)), "a number above 0")
+    last = {"node_zone": (0.0, tape.zone_slots - 1), "pod_app": (0.0, tape.app_slots - 1)}
+    for name, (low, high) in {**BETWEEN, **last}.items():
+        values = getattr(tape, name)
+        check(name, np.asarray((values >= low) & (values <= high)), f"between {low:g} and {high:g}")
+
+
+def _check_order(tape: Tape) -> None:
+    if np.any(tape.pod_arrival_s[1:] < tape.pod_arrival_s[:-1]):
         raise InputError("pod_arrival_s must not fall: sort the pods by arrival")
+    if np.any(tape.pod_initial[1:] & ~tape.pod_initial[:-1]):
+        raise InputError("pod_initial: the pods that already run must come first")
+
+
+def _check_ring(tape: Tape) -> None:
     samples = ring_length(tape)
     if samples > RING:
         raise InputError(
@@ -207,12 +259,14 @@ def stack(tapes: Sequence[Tape], sizes: Sizes | None = None) -> Tape:
 def _stack_column(name: str, tapes: Sequence[Tape], sizes: dict[str, int]) -> Array:
     axes, padding = AXES.get(name, ((), 0))
     shape = tuple(sizes[axis] for axis in axes)
-    stacked = np.full((len(tapes), *shape), padding, dtype=dtype_of(name))
-    for index, tape in enumerate(tapes):
-        values = getattr(tape, name)
-        stacked[(index, *(slice(length) for length in values.shape))] = values
+    stacked: Array = np.full((len(tapes), *shape), padding, dtype=dtype_of(name))
+    for row, tape in zip(stacked, tapes, strict=True):
+        values: Array = getattr(tape, name)
+        if any(length > room for length, room in zip(values.shape, shape, strict=True)):
+            raise InputError(f"{name} of a tape has the shape {values.shape}: there is room for {shape}")
+        row[tuple(slice(length) for length in values.shape)] = values
         if STEPS in axes:  # a shorter series goes on with its last value
-            stacked[index, values.shape[0] :, : values.shape[1]] = values[-1]
+            row[values.shape[0] :, : values.shape[1]] = values[-1]
     return stacked
 
 

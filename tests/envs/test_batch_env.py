@@ -323,6 +323,11 @@ def test_array_of_rows_given_by_the_caller_is_not_kept(some_tapes):
     assert rows.tolist() == [0, 1]
 
 
+def test_actions_that_are_not_one_for_each_cluster_are_refused(some_tapes):
+    with pytest.raises(InputError, match="one for each of 6 clusters"):
+        BatchEnv(some_tapes).step(np.zeros(5, dtype=np.int64))
+
+
 def test_row_that_no_tape_has_is_refused(some_tapes):
     with pytest.raises(InputError, match="6 tapes"):
         BatchEnv(some_tapes, np.array([0, 6]))

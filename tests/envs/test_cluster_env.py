@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env as gymnasium_check_env
+from matplotlib.colors import to_rgb
 from rich.console import Console
 from stable_baselines3.common.env_checker import check_env as sb3_check_env
 
@@ -17,6 +18,7 @@ from envs.dynamics.costs import TERMS
 from envs.dynamics.world import World
 from envs.rendering import OVERLOADED, Screen, bar, node_table
 from envs.rewards import INVALID_ACTION_USD, WEIGHTS, weighted_cost
+from envs.watched_world import WatchedWorld
 from envs.workloads.scenario import Scenario, Scraping, Span, load_scenario
 from envs.workloads.synthetic import make_tape
 
@@ -304,6 +306,29 @@ class TestOtherRewards:
         world.mask[:] = True
         assert env.step(quietest)[1] == 1.0
 
+    def test_outcome_tells_the_pods_own_part_from_what_was_there(self):
+        tape = make_tape(never_overridden(), 0, 5)
+        world = WatchedWorld(tape, watch=True)
+        before, pods = world._loads(), world.pods.copy()
+        node = int(np.flatnonzero(world.mask)[0])
+        soft_ms = world.tape.pod_latency_soft_ms[world.pod]
+        world.step(node)
+        outcome = world.outcome()
+        assert outcome.node == node
+        assert outcome.own_traffic_mbps > 0
+        assert outcome.traffic_mbps[node] - outcome.own_traffic_mbps == pytest.approx(before.rx_mbps[node])
+        sent_too = 2.0 * (before.rx_mbps[node] + before.tx_mbps[node])
+        assert outcome.connections[node] - outcome.own_connections == pytest.approx(sent_too)
+        np.testing.assert_array_equal(outcome.pods, pods + (np.arange(len(pods)) == node))
+        np.testing.assert_array_equal(outcome.terms, world.terms)
+        np.testing.assert_equal(float(outcome.latency_soft_ms), float(soft_ms))
+
+    def test_a_world_that_was_not_watched_has_no_outcome(self):
+        world = WatchedWorld(make_tape(tiny(), 0, 5))
+        world.step(int(np.flatnonzero(world.mask)[0]))
+        with pytest.raises(InputError, match="without watch=True"):
+            world.outcome()
+
     def test_an_override_is_rewarded_for_the_node_really_bound(self):
         env = ClusterEnv(always_overridden(), reward="argmin")
         env.reset(seed=6)
@@ -332,6 +357,20 @@ class TestRendering:
         assert first.shape == later.shape
         assert first.shape[2] == 3
         assert (first != later).any()
+
+    def test_an_overloaded_node_gets_a_long_bar_in_its_own_colour(self):
+        env = ClusterEnv(tiny(), render_mode="rgb_array")
+        env.reset(seed=8)
+        overloaded = np.array(to_rgb(OVERLOADED)) * 255
+
+        def red_pixels() -> int:
+            return int((np.abs(env.render() - overloaded).max(axis=-1) < 2).sum())
+
+        assert red_pixels() == 0
+        env.world.last_loads.cpu_millicores[0] = 1.01 * env.world.tape.node_cpu_millicores[0]
+        just_above = red_pixels()
+        env.world.last_loads.cpu_millicores[0] = 1.2 * env.world.tape.node_cpu_millicores[0]
+        assert red_pixels() > 1.1 * just_above > 0
 
     def test_the_terminal_shows_every_node_with_its_zone_and_its_age(self):
         env = ClusterEnv(tiny())
