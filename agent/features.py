@@ -3,7 +3,7 @@
 ``encode`` turns a ClusterState and a Demand into two arrays: one row per node, and one for the pod and the
 cluster as a whole. It works on the last axis, so one call serves one cluster or a batch of thousands.
 Change a name, an order, a unit or a formula, and SCHEMA_VERSION must rise: a model of another version is
-refused. docs/features.md is generated from the tables below, and a test keeps it equal.
+refused. docs/features.md is made from the tables below (agent.feature_docs), and a test keeps it equal.
 
 A missing metric takes the mean of the candidates that have it and is flagged: it must not look idle.
 """
@@ -53,10 +53,10 @@ NODE_FEATURES: dict[str, str] = {
     "nic_unknown": "1 if the NIC speed is unknown",
     "siblings_on_node_share": "share of the pod's siblings on this node",
     "siblings_in_zone_share": "share of the pod's siblings in this node's zone",
-    "remote_traffic": "expected transmit rate x share of siblings on other nodes: log1p(Mbps / 100)",
-    "cross_zone_traffic": "expected transmit rate x share of siblings in other zones: log1p(Mbps / 100)",
+    "remote_traffic": "sibling traffic x share of siblings on other nodes: log1p(Mbps / 100); 0 without siblings",
+    "cross_zone_traffic": "sibling traffic x share of siblings in other zones: log1p(Mbps / 100); 0 without siblings",
     "sibling_rtt": "mean round trip to the siblings over 2 ms",
-    "latency_excess": "how far user latency is above the soft limit, over 50 ms; 0 without a limit",
+    "latency_excess": "how far user latency is above the soft limit, over 50 ms; 0 without a limit or unknown",
     "user_latency": "user latency over 50 ms; 0 if unknown",
     "empty": "1 if no pod runs here: choosing it switches a node on",
     "price": "price per hour over the dearest candidate's",
@@ -109,16 +109,16 @@ def encode(
         nodes = np.empty((*shape, len(NODE_FEATURES)), dtype=np.float32)
     if pod is None:
         pod = np.empty((*shape[:-1], len(POD_FEATURES)), dtype=np.float32)
-    put = _writer(nodes, candidates)
-    columns = _Columns(state, demand, candidates, put)
-    columns.requests()
-    columns.gpus()
-    columns.use()
-    columns.trust()
-    columns.siblings()
-    columns.latency()
-    columns.spec()
-    columns.pod(pod)
+    with np.errstate(invalid="ignore", over="ignore"):  # nodes that are no candidates may hold anything
+        columns = _Columns(state, demand, candidates, _writer(nodes, candidates))
+        columns.requests()
+        columns.gpus()
+        columns.use()
+        columns.trust()
+        columns.siblings()
+        columns.latency()
+        columns.spec()
+        columns.pod(pod)
     return Encoding(nodes, pod)
 
 
@@ -146,9 +146,8 @@ class _Columns:
     ) -> None:
         self.state, self.demand, self.candidates, self.put = state, demand, candidates, put
         self.count = np.maximum(candidates.sum(axis=-1), 1)
-        with np.errstate(divide="ignore"):
-            self.per_cpu = _inverse(state.cpu_allocatable_millicores)
-            self.per_memory = _inverse(state.memory_allocatable_mib)
+        self.per_cpu = _inverse(state.cpu_allocatable_millicores)
+        self.per_memory = _inverse(state.memory_allocatable_mib)
         self.nic_known = np.isfinite(state.nic_mbps) & (state.nic_mbps > 0)
         nic_mbps = np.where(self.nic_known, state.nic_mbps, self.mean(state.nic_mbps, self.nic_known)[..., None])
         self.per_nic = _inverse(nic_mbps)
@@ -192,7 +191,7 @@ class _Columns:
         self.put("gpu_requested_ratio", np.where(capacity > 0, (taken + asked) * _inverse(capacity), 0.0))
         share = demand.gpu_milli[..., None, None]
         room = np.where(state.gpu_free_milli >= share, state.gpu_free_milli - share, np.inf).min(axis=-1)
-        wanted = (demand.gpus > 0)[..., None] & np.isfinite(room)
+        wanted = (demand.gpus > 0)[..., None] & np.isfinite(room) & (capacity > 0)
         self.put("gpu_leftover_ratio", np.where(wanted, room / 1000.0, 0.0))
 
     def use(self) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from agent.features import Encoding
 from benchmarks.bars import Bar, measured
 from envs.batch_env import BatchEnv
 from envs.cluster_env import ClusterEnv
@@ -53,22 +54,20 @@ def _batch_rate(scenario: Scenario, clusters: int, seconds: float) -> float:
     """Decisions a second, encoding included, after a warm-up that compiles the kernels."""
     env = BatchEnv(make_tapes(scenario, 1, range(clusters // GROUP)), np.arange(clusters) // GROUP)
     rng, out = np.random.default_rng(0), env.new_encoding()
-    _decide(env, rng)
-    env.encode(out)
+    _decide(env, rng, out)
     decided, began = 0, time.perf_counter()
     while time.perf_counter() - began < seconds:
         decided += int((~env.done).sum())
-        _decide(env, rng)
-        env.encode(out)
+        _decide(env, rng, out)
         if env.done.all():
             env.reset(np.arange(clusters), env.tape_of)
     return decided / (time.perf_counter() - began)
 
 
-def _decide(env: BatchEnv, rng: np.random.Generator) -> None:
-    """A random candidate for each cluster."""
+def _decide(env: BatchEnv, rng: np.random.Generator, out: Encoding) -> None:
+    """A random candidate for each cluster; the features of the next decision."""
     drawn = rng.random(env.candidates().shape, dtype=np.float32)
-    env.step(np.argmax(drawn * env.candidates(), axis=1))
+    env.step(np.argmax(drawn * env.candidates(), axis=1), out)
 
 
 def _reference_rate(scenario: Scenario, seconds: float) -> float:

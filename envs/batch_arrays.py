@@ -95,6 +95,7 @@ class Live(NamedTuple):
     used: NDArray[np.float64]  # (clusters, apps + 1, OBSERVED)
     base: NDArray[np.float64]  # (clusters, apps + 1, OBSERVED)
     by_zone: NDArray[np.float64]  # (clusters, zones)
+    app_flow: NDArray[np.float64]  # (clusters, apps)
 
 
 def allocate(clusters: int, tapes: Tapes) -> Live:
@@ -132,6 +133,7 @@ def allocate(clusters: int, tapes: Tapes) -> Live:
         used=np.empty((clusters, apps + 1, OBSERVED)),
         base=np.empty((clusters, apps + 1, OBSERVED)),
         by_zone=np.empty((clusters, zones)),
+        app_flow=np.empty((clusters, apps)),
     )
     clear(live, np.arange(clusters))
     return live

@@ -19,7 +19,6 @@ from agent.features import (
     STALE_AFTER_S,
 )
 from envs.batch_arrays import COUNT, DEMAND, NODE, TAPE_NODE, rows
-from envs.kernel_cache import digest
 
 F = rows("F", " ".join(NODE_FEATURES))
 G = rows("G", " ".join(POD_FEATURES))
@@ -218,19 +217,3 @@ def encode_cluster(L, T, c, t, nodes, pod, means):
     pod[G.mean_network_expected] = expected_network / each
     pod[G.mean_memory_requested] = requested_memory / each
     pod[G.empty_share] = empty / each
-
-
-def entry_point(sources):
-    """The one function that is kept compiled on disk, with all it calls inside (see envs.kernel_cache)."""
-
-    @njit(error_model="numpy", nogil=True, cache=True, _nrt=False)
-    def encode_clusters(L, T, first, last, nodes, pod, means):
-        """Rows ``first`` to ``last`` of the features, (clusters, nodes, F) and (clusters, G)."""
-        _ = sources
-        for c in range(first, last):
-            encode_cluster(L, T, c, L.count[c, COUNT.tape], nodes[c], pod[c], means)
-
-    return encode_clusters
-
-
-encode_clusters = entry_point(digest(globals()))

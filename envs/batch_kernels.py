@@ -11,6 +11,7 @@ from numba import njit
 
 from agent import feasibility, gpu, pending
 from agent.cluster import GPU_MILLI, GPUS_PER_NODE
+from envs import batch_encode
 from envs.batch_arrays import (
     COUNT,
     DEMAND,
@@ -28,6 +29,7 @@ from envs.batch_arrays import (
     UNSEEN,
     UNSEEN_LIMIT,
 )
+from envs.batch_encode import encode_cluster
 from envs.dynamics import contention, costs, sampling, scraping, traffic, usage
 from envs.dynamics.knowledge import ANNOTATION, CLUSTER, CPU_RATIO, MEMORY_RATIO, NONE, OBSERVED, RX, SIBLINGS, TX
 from envs.dynamics.world import LONG_AGO_S, QUEUE_LIMIT
@@ -52,7 +54,6 @@ counter_rate = njit(scraping.counter_rate)
 in_window = njit(scraping.in_window)
 smoothed = njit(scraping.smoothed)
 remote_share = njit(traffic.remote_share)
-cross_zone_share = njit(traffic.cross_zone_share)
 sibling_traffic_mbps = njit(traffic.sibling_traffic_mbps)
 cpu_demand_millicores = njit(usage.cpu_demand_millicores)
 memory_use_mib = njit(usage.memory_use_mib)
@@ -66,6 +67,7 @@ FAILURES, ENERGY, MONEY = costs.FAILURES, costs.ENERGY, costs.MONEY
 MBIT_PER_GB, JOULES_PER_KWH, SECONDS_PER_HOUR = costs.MBIT_PER_GB, costs.JOULES_PER_KWH, costs.SECONDS_PER_HOUR
 NO_FIT = gpu.NO_FIT
 BEGIN = -2  # an action that starts the cluster anew
+LOOK = -3  # an action that changes nothing
 
 # Nothing here allocates, so nothing counts references (that took half of the time), and the wide tuples of arrays are
 # not handed from call to call (that took half of the rest).
@@ -338,23 +340,27 @@ def loads(L, T, c, t):
         memory[node] = T.node[t, TAPE_NODE.background_memory_mib, node]
         rx[node] = T.background[t, TAPE_LOAD.rx_ratio, step, node] * nic
         tx[node] = T.background[t, TAPE_LOAD.tx_ratio, step, node] * nic
+    each, apps = L.app_flow[c], T.app.shape[2]
+    for app in range(apps):  # what a pod of the app sends to one of its siblings
+        total = np.float64(L.app_zone_pods[c, app, -1])
+        sibling = sibling_traffic_mbps(T.app[t, TAPE_APP.sibling_mbps, app], total, np.float64(T.app_load[t, step, app]))
+        each[app] = sibling * remote_share(total, total - 1.0)
     cross_zone_mbps = 0.0
     violations = 0.0
     for slot in range(L.count[c, COUNT.running]):
         use, node, app = L.run[c, slot], L.run_at[c, slot, RUN_AT.node], L.run_at[c, slot, RUN_AT.app]
         load = np.float64(T.app_load[t, step, app])
-        total = np.float64(L.app_zone_pods[c, app, -1])
-        sibling = sibling_traffic_mbps(T.app[t, TAPE_APP.sibling_mbps, app], total, load)
+        total = L.app_zone_pods[c, app, -1]
         cpu[node] += use[RUN.cpu] * load
         memory[node] += use[RUN.memory]
         remote = 0.0
-        if sibling > 0:
+        if each[app] > 0:
             zone = int(T.node[t, TAPE_NODE.zone, node])
-            remote = sibling * remote_share(total, np.float64(L.app_pods[c, app, node]))
-            cross_zone_mbps += sibling * cross_zone_share(total, np.float64(L.app_zone_pods[c, app, zone]))
+            remote = each[app] * (total - L.app_pods[c, app, node])
+            cross_zone_mbps += each[app] * (total - L.app_zone_pods[c, app, zone])
         rx[node] += use[RUN.rx] * load + remote
         tx[node] += use[RUN.tx] * load + remote
-        violations += violation(L, T, c, t, use, node, app, total)
+        violations += violation(L, T, c, t, use, node, app, np.float64(total))
     return cross_zone_mbps, violations
 
 
@@ -375,6 +381,7 @@ def violation(L, T, c, t, use, node, app, total):
 @compiled
 def account(L, T, c, t, cross_zone_mbps, violations):
     terms, tick_s, nodes = L.terms[c], T.rule[t, RULE.tick_s], L.count[c, COUNT.nodes]
+    lost_gb, throttled, stranded, kwh, usd = 0.0, 0.0, 0.0, 0.0, 0.0
     busy_mean, busy_squares = 0.0, 0.0  # by Welford's rule: a difference of large sums would lose small spreads
     for node in range(nodes):
         cpu, nic = T.node[t, TAPE_NODE.cpu_millicores, node], T.node[t, TAPE_NODE.nic_mbps, node]
@@ -387,11 +394,11 @@ def account(L, T, c, t, cross_zone_mbps, violations):
         L.node[c, NODE.rx_counter, node] += rx_carried * tick_s
         L.node[c, NODE.tx_counter, node] += tx_carried * tick_s
         lost_mbps = lost(L.node[c, NODE.load_rx, node], nic) + lost(L.node[c, NODE.load_tx, node], nic)
-        terms[NETWORK_LOSS] += lost_mbps * tick_s / MBIT_PER_GB
-        terms[THROTTLING] += lost(L.node[c, NODE.load_cpu, node], cpu) / 1000.0 * tick_s
+        lost_gb += lost_mbps * tick_s / MBIT_PER_GB
+        throttled += lost(L.node[c, NODE.load_cpu, node], cpu) / 1000.0 * tick_s
         cpu_free = 1.0 - L.node[c, NODE.cpu_allocated, node] / cpu
         memory_free = 1.0 - L.node[c, NODE.memory_allocated, node] / T.node[t, TAPE_NODE.memory_mib, node]
-        terms[FRAGMENTATION] += stranded_cores(cpu_free, memory_free, cpu) * tick_s
+        stranded += stranded_cores(cpu_free, memory_free, cpu) * tick_s
         pods = L.node[c, NODE.pods, node]
         watts = node_power_watts(
             T.node[t, TAPE_NODE.power_idle_watts, node],
@@ -399,13 +406,18 @@ def account(L, T, c, t, cross_zone_mbps, violations):
             cpu_carried / cpu,
             pods,
         )
-        terms[ENERGY] += watts * tick_s / JOULES_PER_KWH
+        kwh += watts * tick_s / JOULES_PER_KWH
         price = active_price_usd_per_hour(T.node[t, TAPE_NODE.price_usd_per_hour, node], pods)
-        terms[MONEY] += price * tick_s / SECONDS_PER_HOUR
+        usd += price * tick_s / SECONDS_PER_HOUR
         busy = max(cpu_carried / cpu, rx_carried / nic, tx_carried / nic)
         above = busy - busy_mean
         busy_mean += above / (node + 1)
         busy_squares += above * (busy - busy_mean)
+    terms[NETWORK_LOSS] += lost_gb
+    terms[THROTTLING] += throttled
+    terms[FRAGMENTATION] += stranded
+    terms[ENERGY] += kwh
+    terms[MONEY] += usd
     terms[IMBALANCE] += np.sqrt(busy_squares / nodes) * tick_s
     terms[CROSS_ZONE] += cross_zone_mbps * tick_s / MBIT_PER_GB
     terms[LATENCY] += violations * tick_s
@@ -487,6 +499,11 @@ def maintain(L, T, c, t):
 
 @compiled
 def end(L, T, c, t):
+    ending = False
+    for slot in range(L.count[c, COUNT.running]):
+        ending |= L.run_ends_at_s[c, slot] <= L.clock_s[c]
+    if not ending:
+        return
     kept = 0
     for slot in range(L.count[c, COUNT.running]):
         if L.run_ends_at_s[c, slot] <= L.clock_s[c]:
@@ -833,15 +850,22 @@ def entry_point(sources):
     """The one function that is kept compiled on disk, with all it calls inside (see envs.kernel_cache)."""
 
     @njit(error_model="numpy", nogil=True, cache=True, _nrt=False)  # threads share the clusters out among them
-    def run_clusters(L, T, rows, actions, assumes):
-        """Begin (action BEGIN) or act, then go on to the next decision."""
+    def run_clusters(L, T, rows, actions, assumes, nodes, pod, means):
+        """Begin, act or just look, go on to the next decision, and encode it while the cluster is in the cache.
+
+        ``nodes`` and ``pod`` take the features; with no room in them nothing is encoded.
+        """
         _ = sources
         for index in range(rows.shape[0]):
-            L.terms[rows[index]] = 0.0
-            if not L.count[rows[index], COUNT.done]:
-                run_cluster(L, T, rows[index], actions[index], assumes)
+            c, action = rows[index], actions[index]
+            if action != LOOK:
+                L.terms[c] = 0.0
+                if not L.count[c, COUNT.done]:
+                    run_cluster(L, T, c, action, assumes)
+            if nodes.shape[0] > 0:
+                encode_cluster(L, T, c, L.count[c, COUNT.tape], nodes[c], pod[c], means)
 
     return run_clusters
 
 
-run_clusters = entry_point(digest(globals()))
+run_clusters = entry_point(digest({**vars(batch_encode), **globals()}))

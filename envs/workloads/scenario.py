@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from agent.cluster import GPUS_PER_NODE
 from agent.errors import InputError
+from envs.workloads.tape import MOST_DECISIONS_LATE, RING
 
 FOLDER = Path(__file__).parent.parent / "scenarios"
 
@@ -51,7 +54,7 @@ class NodeKind(Part):
     price_usd_per_hour: NotNegative
     power_idle_watts: NotNegative
     power_peak_watts: NotNegative
-    gpus: int = Field(0, ge=0, le=8)
+    gpus: int = Field(0, ge=0, le=GPUS_PER_NODE)
     pods: int = Field(110, ge=1)
 
 
@@ -64,6 +67,13 @@ class Fleet(Part):
     nic_unknown: Share = Field(0.1, description="share of the nodes whose NIC speed the sidecar cannot learn")
     user_latency_ms: Span = Field(Span(low=5, high=20), description="per zone; each node differs by up to a fifth")
     maintenance: Share = Field(0.0, description="share of the nodes that go into maintenance once an episode")
+
+    @field_validator("count")
+    @classmethod
+    def at_least_one(cls, count: Span) -> Span:
+        if count.low < 1:
+            raise ValueError(f"low {count.low:g}: a cluster has at least 1 node")
+        return count
 
 
 class Apps(Part):
@@ -92,14 +102,16 @@ class Gpus(Part):
 
     share: Share = Field(0.0, description="share of the pods that ask for any")
     fractional: Share = Field(0.4, description="of those, share that ask for a part of one GPU")
-    whole: dict[int, Positive] = Field({1: 0.8, 2: 0.05, 4: 0.05, 8: 0.1}, description="whole GPUs: how common")
+    whole: dict[Annotated[int, Field(ge=1, le=GPUS_PER_NODE)], Positive] = Field(
+        {1: 0.8, 2: 0.05, 4: 0.05, 8: 0.1}, min_length=1, description="whole GPUs: how common"
+    )
 
 
 class Arrivals(Part):
     load: Span = Field(description="requests over capacity in the steady state, by the scarcer of CPU and memory")
     duration_s: LogNormal
     bursts: Share = Field(0.3, description="share of the pods that arrive in bursts of one app")
-    burst_size: Positive = 10.0
+    burst_size: float = Field(10.0, ge=1.0, allow_inf_nan=False, description="pods in a burst, in the mean")
     deployments: int = Field(0, ge=0, description="if above 0: so many single-pod deployments, one by one, repeated")
     deployment_gap_s: Positive = 2.0
 
@@ -119,17 +131,34 @@ class Loads(Part):
 
 
 class Scraping(Part):
-    interval_s: list[Positive] = [10.0, 15.0, 30.0]
-    window_s: list[Positive] = [60.0, 120.0]
-    delay_s: list[NotNegative] = [0.0, 5.0, 15.0]
+    interval_s: list[Positive] = Field([10.0, 15.0, 30.0], min_length=1, description="one is drawn for each episode")
+    window_s: list[Positive] = Field([60.0, 120.0], min_length=1)
+    delay_s: list[NotNegative] = Field([0.0, 5.0, 15.0], min_length=1)
     missing: Share = Field(0.02, description="share of the scrapes that get lost")
     blind: Share = Field(0.02, description="share of the nodes without metrics at all")
     pod_metrics: Share = Field(0.8, description="share of the episodes in which per-pod metrics exist")
 
+    @model_validator(mode="after")
+    def can_be_remembered(self) -> Scraping:
+        span_s, often_s = max(self.window_s) + max(self.delay_s), min(self.interval_s)
+        if math.ceil(span_s / often_s) + 1 > RING:
+            raise ValueError(
+                f"window_s + delay_s of {span_s:g} s hold more than the {RING} scrapes that are kept,"
+                f" with interval_s {often_s:g}"
+            )
+        return self
+
+    @property
+    def first_rate_s(self) -> float:
+        """When every node can have its first rate: no pod comes before."""
+        return max(self.window_s) + max(self.delay_s) + 2 * max(self.interval_s)
+
 
 class Binding(Part):
     override: Share = Field(0.03, description="share of the pods bound elsewhere than we ranked first")
-    visible_after: int = Field(5, ge=0, le=64, description="most decisions until the watch shows a binding")
+    visible_after: int = Field(
+        5, ge=0, le=MOST_DECISIONS_LATE, description="most decisions until the watch shows a binding"
+    )
     candidate_minimum: int = Field(100, ge=1, description="kube-scheduler scores at least so many feasible nodes")
 
 
@@ -146,6 +175,15 @@ class Scenario(Part):
     horizon_s: Positive = 900.0
     tick_s: Positive = 1.0
     pending_timeout_s: Positive = 300.0
+
+    @model_validator(mode="after")
+    def long_enough(self) -> Scenario:
+        if self.horizon_s <= self.scraping.first_rate_s:
+            raise ValueError(
+                f"horizon_s {self.horizon_s:g} is too short: with this scraping the first pods come after"
+                f" {self.scraping.first_rate_s:g} s"
+            )
+        return self
 
     def digest(self) -> str:
         """Names this exact world in every result; a change of any value changes it."""
@@ -173,5 +211,10 @@ def parse_scenario(content: object, origin: str) -> Scenario:
     try:
         return Scenario.model_validate(content)
     except ValidationError as why:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in why.errors())
-        raise InputError(f"{origin}: {problems}") from why
+        raise InputError(f"{origin}: {'; '.join(_problem(error) for error in why.errors())}") from why
+
+
+def _problem(error: Any) -> str:
+    """One line: where, and what is wrong."""
+    where, what = ".".join(map(str, error["loc"])), error["msg"].removeprefix("Value error, ")
+    return f"{where}: {what}" if where else what

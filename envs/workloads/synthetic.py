@@ -1,8 +1,8 @@
 """Tapes from a scenario: synthetic worlds, calibrated to the figures in docs/traces.md.
 
-``make_tape(scenario, seed, index)`` gives the same tape for the same three, whatever else ran before. Another ``future``
-is the same cluster with the same apps, but other arrivals, durations and loads: what an agent that knows the cluster
-and not what comes must be ready for.
+``make_tape(scenario, seed, index)`` gives the same tape for the same three, whatever else ran before. Another
+``future`` is the same cluster with the same apps, but other arrivals, durations and loads: what an agent that knows
+the cluster and not what comes must be ready for.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ def sizes_of(scenario: Scenario) -> Sizes:
     pods = math.ceil(running + arriving + 3.0 * math.sqrt(arriving * (1.0 + scenario.arrivals.burst_size)) + 16)
     if scenario.arrivals.deployments:
         pods = math.ceil(scenario.horizon_s / scenario.arrivals.deployment_gap_s) + 1
+        pods = max(pods, scenario.arrivals.deployments)  # at least one round, however short the episode
     return Sizes(nodes, pods, scenario.apps.count, scenario.nodes.zones, steps, scrapes)
 
 
@@ -251,7 +252,8 @@ def _loads(scenario: Scenario, nodes: int, sizes: Sizes, rng: Rng) -> Columns:
     app *= math.exp(-(loads.app_sigma**2) / 2.0)
     peaks = rng.random(app.shape) < loads.spikes_per_hour * loads.step_s / 3600.0
     app = np.where(peaks, app * loads.spike_factor, app)
-    noise = _wander(sizes.steps, 3 * nodes, loads.step_s / loads.background_memory_s, rng).reshape(sizes.steps, 3, nodes)
+    noise = _wander(sizes.steps, 3 * nodes, loads.step_s / loads.background_memory_s, rng)
+    noise = noise.reshape(sizes.steps, 3, nodes)
     level = np.exp(loads.background_sigma * noise - loads.background_sigma**2 / 2.0)
     cpu, network = _draw(loads.background_cpu, nodes, rng), _draw(loads.background_network, nodes, rng)
     return {

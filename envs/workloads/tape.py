@@ -260,8 +260,8 @@ def _stack_column(name: str, tapes: Sequence[Tape], sizes: dict[str, int]) -> Ar
     axes, padding = AXES.get(name, ((), 0))
     shape = tuple(sizes[axis] for axis in axes)
     stacked: Array = np.full((len(tapes), *shape), padding, dtype=dtype_of(name))
-    for row, tape in zip(stacked, tapes, strict=True):
-        values: Array = getattr(tape, name)
+    for index, tape in enumerate(tapes):
+        row, values = stacked[index, ...], getattr(tape, name)
         if any(length > room for length, room in zip(values.shape, shape, strict=True)):
             raise InputError(f"{name} of a tape has the shape {values.shape}: there is room for {shape}")
         row[tuple(slice(length) for length in values.shape)] = values

@@ -94,6 +94,13 @@ def test_result_names_every_file_that_was_read_by_its_digest(part: Part, tmp_pat
     assert again.provenance()["files"] != before
 
 
+def test_a_file_is_read_once(part: Part, tiny_scenario, tmp_path: Path) -> None:
+    folder = part("latency")
+    played(folder, tiny_scenario())
+    (tmp_path / "latency/rtt_inter_az.csv").write_text("no table any more")
+    played(folder, tiny_scenario(), index=1)
+
+
 # --- background
 
 
