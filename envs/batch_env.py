@@ -85,7 +85,8 @@ class BatchEnv:
             raise InputError(
                 f"actions have the shape {np.shape(actions)}: give one for each of {self.clusters} clusters"
             )
-        self._run(np.arange(self.clusters), np.asarray(actions, dtype=np.int64), out)
+        no_command = np.maximum(np.asarray(actions, dtype=np.int64), -1)  # below are BEGIN and LOOK, for us alone
+        self._run(np.arange(self.clusters), no_command, out)
         return self._live.terms
 
     def clone(self, rows: Rows) -> BatchEnv:
@@ -209,11 +210,20 @@ class BatchEnv:
 
     def _run(self, rows: Rows, actions: IntArray, out: Encoding | None = None) -> None:
         features = out or NOTHING
+        if out is not None and (len(out.nodes), len(out.pod)) != (self.clusters, self.clusters):
+            raise InputError(f"the arrays for features have no row for each of {self.clusters} clusters")
 
         def part(first: int) -> None:
             some = slice(first, first + CHUNK)
             kernels.run_clusters(
-                self._live, self._tape, rows[some], actions[some], self.assume, features.nodes, features.pod, np.zeros(MEANS)
+                self._live,
+                self._tape,
+                rows[some],
+                actions[some],
+                self.assume,
+                features.nodes,
+                features.pod,
+                np.zeros(MEANS),
             )
 
         self._each(part, range(0, len(rows), CHUNK))

@@ -8,6 +8,7 @@ futures drawn anew (training.futures) it uses only what an agent may know: the a
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,10 +115,10 @@ def _imagine(
         runs = live.pod_state[:, :, POD_STATE.node] >= 0
         for option in range(options):
             some = np.arange(env.clusters) * options * futures.futures + option * futures.futures + k
-            ends = twin.live.pod_time[some, :, POD_TIME.ends_at_s]
-            twin.live.pod_time[some, :, POD_TIME.ends_at_s] = np.where(runs, ends_at_s, ends)
-            running = live.running
-            twin.live.run_ends_at_s[some] = np.take_along_axis(ends_at_s, running.astype(np.int64), axis=1)
+            ends = np.where(runs, ends_at_s, twin.live.pod_time[some, :, POD_TIME.ends_at_s])
+            twin.live.pod_time[some, :, POD_TIME.ends_at_s] = ends
+            running = twin.live.running[some].astype(np.int64)
+            twin.live.run_ends_at_s[some] = np.take_along_axis(ends, running, axis=1)
 
 
 def _play_on(
@@ -135,8 +136,8 @@ def _play_on(
 
 def run(names: list[str], *, episodes: int, seed: int, search: Search, as_json: bool) -> None:
     """Print the headroom of each scenario."""
-    for name in names:
-        row = measure(load_scenario(name), episodes, seed, search)
+    for scenario in [load_scenario(name) for name in names]:
+        row = measure(scenario, episodes, seed, search)
         if as_json:
             typer.echo(json.dumps(row))
         else:
@@ -160,7 +161,7 @@ def measure(scenario: Scenario, episodes: int, seed: int, search: Search) -> dic
             row[kind] = {
                 "cost": float(played.cost_per_hour.mean()),
                 "headroom_pct": -100.0 * mean / float(costs[best].mean()),
-                "ci95_pct": 100.0 * half / float(costs[best].mean()),
+                "ci95_pct": None if math.isnan(half) else 100.0 * half / float(costs[best].mean()),
             }
     return row
 
@@ -174,5 +175,6 @@ def _show(row: dict[str, object], console: Console) -> None:
     for kind in ("attainable", "clairvoyant"):
         entry = row[kind]
         assert isinstance(entry, dict)
-        table.add_row(kind, f"{entry['cost']:.3f}", f"{entry['headroom_pct']:.1f} ± {entry['ci95_pct']:.1f}")
+        spread = "" if entry["ci95_pct"] is None else f" ± {entry['ci95_pct']:.1f}"
+        table.add_row(kind, f"{entry['cost']:.3f}", f"{entry['headroom_pct']:.1f}{spread}")
     console.print(table)

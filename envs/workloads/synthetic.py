@@ -155,14 +155,15 @@ def _timing(
     keep = max(most - running, 0)
     arrival_s, app = arrival_s[:keep], app[:keep]
     sigma, median = arrivals.duration_s.sigma, arrivals.duration_s.median
-    # Pods met at a random moment are long ones (length-biased), with a random part of their life left.
+    # Pods met at a random moment are long ones (length-biased), with a random part of their life left. It counts from
+    # the first arrival on: before that the cluster only fills its metrics, and must not run empty.
     left_s = median * np.exp(sigma**2 + sigma * rng.standard_normal(running)) * rng.random(running)
     duration_s = median * np.exp(sigma * rng.standard_normal(len(app)))
     initial_app = rng.choice(len(apps["popularity"]), size=running, p=apps["popularity"])
     return {
         "pod_initial": np.arange(running + len(app)) < running,
         "pod_arrival_s": np.concatenate([np.zeros(running), arrival_s]),
-        "pod_duration_s": np.concatenate([left_s + 1.0, np.maximum(duration_s, 2.0)]),
+        "pod_duration_s": np.concatenate([first_s + left_s + 1.0, np.maximum(duration_s, 2.0)]),
         "pod_app": np.concatenate([initial_app, app]),
     }
 

@@ -13,6 +13,7 @@ from agent.errors import InputError
 from agent.features import NODE_FEATURES, Encoding, encode
 from envs.batch_arrays import COUNT, most_running, pack
 from envs.batch_env import BatchEnv, batch_of
+from envs.batch_kernels import BEGIN, LOOK
 from envs.dynamics import costs
 from envs.dynamics.world import QUEUE_LIMIT, World
 from envs.workloads import tape as tapes
@@ -203,7 +204,7 @@ def test_costs_of_a_step_are_zero_for_a_cluster_that_is_done(hand_tape):
 def test_action_outside_the_mask_is_counted_places_nothing_and_is_refused_by_the_reference(hand_tape):
     tape = hand_tape(nodes=3, pods=2, node_cpu_millicores=[400.0, 4000.0, 4000.0], pod_arrival_s=[5.0, 5.0])
     env, world = batch_of([tape], threads=1), World(tape)
-    for count, node in enumerate((0, -1, 3, 10**6), start=1):
+    for count, node in enumerate((0, -1, 3, 10**6, BEGIN, LOOK), start=1):
         env.step(np.array([node]))
         assert (env.invalid[0], env.decisions[0]) == (count, 0)
         with pytest.raises(InputError, match="no candidate"):
@@ -367,6 +368,29 @@ def test_encoding_into_arrays_given_leaves_nothing_of_what_was_there(some_tapes)
     env.encode(used)
     assert used.nodes.tobytes() == fresh.nodes.tobytes()
     assert used.pod.tobytes() == fresh.pod.tobytes()
+
+
+def test_features_written_while_stepping_are_those_encoded_afterwards(some_tapes):
+    rng, env = np.random.default_rng(0), BatchEnv(some_tapes)
+    out = env.new_encoding()
+    while not env.done.all():
+        env.step(random_actions(env, rng), out)
+        again = env.encode()
+        assert out.nodes.tobytes() == again.nodes.tobytes()
+        assert out.pod.tobytes() == again.pod.tobytes()
+
+
+def test_looking_changes_nothing(some_tapes):
+    rng, env = np.random.default_rng(0), BatchEnv(some_tapes)
+    terms = env.step(random_actions(env, rng)).copy()
+    before = snapshot(env)
+    assert snapshot(env) == before
+    np.testing.assert_array_equal(env.live.terms, terms)
+
+
+def test_arrays_for_the_features_of_fewer_clusters_are_refused(some_tapes):
+    with pytest.raises(InputError, match="no row for each of 6 clusters"):
+        BatchEnv(some_tapes).encode(BatchEnv(some_tapes, np.array([0])).new_encoding())
 
 
 def test_tape_with_too_many_pods_is_refused(hand_tape):

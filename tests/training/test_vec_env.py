@@ -180,6 +180,7 @@ class TestEpisodes:
         np.testing.assert_array_equal(env.reset()["nodes"], first)  # nothing happened in between
         env.step(first_candidates(env))
         assert (env.reset()["nodes"] != first).any()
+        assert env.env.decisions.tolist() == [0] * 4
         env.seed(1)
         np.testing.assert_array_equal(env.reset()["nodes"], first)
         env.seed(2)
@@ -240,16 +241,16 @@ class TestGroups:
     def test_a_member_far_ahead_gets_room_and_the_slow_ones_keep_their_tape(self):
         env = BatchVecEnv(tiny(), 4, group_size=2)
         env.reset()
-        slow = env.env.tapes.pod[env.env.tape_of[1]].copy()
-        for _ in range(3):  # cluster 0 is three episodes ahead of its fellow
-            env.tapes.episode[0] += 1
-            env._begin(np.array([0]))
-            np.testing.assert_array_equal(env.env.tapes.pod[env.env.tape_of[1]], slow)
+        fast, slow = 2, 3
+        tape = env.env.tapes.pod[env.env.tape_of[slow]].copy()
+        for _ in range(3):
+            env.tapes.episode[fast] += 1
+            env._begin(np.array([fast]))
+            np.testing.assert_array_equal(env.env.tapes.pod[env.env.tape_of[slow]], tape)
         assert env.tapes.ring == 4
-        expected = make_tape(tiny(), 0, 3 * 2 + 0)
-        np.testing.assert_allclose(
-            env.env.tapes.pod[env.env.tape_of[0], :20, TAPE_POD.duration_s], expected.pod_duration_s[:20], rtol=1e-6
-        )
+        expected = make_tape(tiny(), 0, 3 * 2 + 1)  # the third episode after the first, of the second group
+        durations_s = env.env.tapes.pod[env.env.tape_of[fast], :20, TAPE_POD.duration_s]
+        np.testing.assert_allclose(durations_s, expected.pod_duration_s[:20], rtol=1e-6)
         env.step(first_candidates(env))
 
 

@@ -124,6 +124,13 @@ def test_pod_without_a_label_has_no_siblings(hand_tape):
     assert world.demand().siblings == 0.0
 
 
+def test_running_pods_without_a_label_are_nobodys_siblings(hand_tape):
+    columns = initial(2, 1) | {"pod_arrival_s": [0.0, 0.0, 12.0], "pod_labelled": [False, True, True]}
+    world = World(hand_tape(**columns, pod_rx_mbps=[90.0, 10.0, 0.0]))
+    assert world.demand().siblings_on_node.tolist() == [0.0, 1.0]
+    assert expected(world)[:2] == ("siblings", pytest.approx(10.0))
+
+
 def test_cpu_and_memory_are_the_request_until_siblings_show_their_share(hand_tape):
     columns = initial(2, 2) | {"pod_arrival_s": [0.0, 0.0, 1.0, 12.0], "scrape_delay_s": 2.0}
     world = World(hand_tape(**columns, pod_cpu_use_ratio=0.25, pod_memory_use_ratio=0.75))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from envs.workloads.scenario import load_scenario, scenario_names
-from envs.workloads.synthetic import make_tape, make_tapes, sizes_of
+from envs.workloads.synthetic import GENERATOR_VERSION, make_tape, make_tapes, sizes_of
 from envs.workloads.tape import Tape
 
 WORLD = ("node_", "zone_", "app_sibling")  # what the cluster is, whatever comes
@@ -47,6 +50,30 @@ def test_other_seed_or_index_gives_another_world(scenario, other):
 
 def test_seed_and_index_are_not_interchangeable(scenario):
     assert different(make_tape(scenario, 1, 2), make_tape(scenario, 2, 1))
+
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def test_generator_version_rises_when_the_same_seed_gives_another_tape(scenario):
+    """Results name the version: without it, two worlds would go by one name."""
+    file = GOLDEN / f"tape_v{GENERATOR_VERSION}.json"
+    tape = make_tape(scenario, 5, 2)
+    sums = {column.name: sum_of(getattr(tape, column.name)) for column in fields(Tape)}
+    if os.environ.get("PILOTFISH_WRITE_GOLDEN") and not file.exists():
+        file.write_text(json.dumps(sums, indent=1) + "\n", encoding="utf-8")
+    message = (
+        f"tapes are not those of version {GENERATOR_VERSION} any more: raise GENERATOR_VERSION in"
+        " envs/workloads/synthetic.py and run this test once with PILOTFISH_WRITE_GOLDEN=1"
+    )
+    assert file.exists(), message
+    assert sums == pytest.approx(json.loads(file.read_text(encoding="utf-8")), rel=1e-5), message
+
+
+def sum_of(values: np.ndarray) -> float:
+    """Of what is finite, each value with a weight of its own, so that another order is another sum."""
+    flat = np.nan_to_num(values.astype(np.float64).ravel(), posinf=0.0)
+    return float(flat @ np.linspace(1.0, 2.0, flat.size))
 
 
 def test_another_future_is_the_same_cluster_with_other_arrivals(scenario):
