@@ -34,7 +34,9 @@ def run(quick: bool, traces: Path | None = None) -> Iterator[Bar]:
     yield measured("batch_decisions_per_s_100_nodes", rates[100], **beside, clusters=_clusters(100, quick), threads=2)
     yield measured("batch_over_reference", rates[20] / reference, cluster_env_decisions_per_s=round(reference, 1))
     shared, own = _memory_gb(_world(20), GROUP), _memory_gb(_world(20), 1)
-    yield measured("memory_4096_clusters_20_nodes_gb", own, tapes="one for each cluster", shared_by_8_gb=round(shared, 3))
+    yield measured(
+        "memory_4096_clusters_20_nodes_gb", own, tapes="one for each cluster", shared_by_8_gb=round(shared, 3)
+    )
     yield measured("cost_growth_exponent", _growth(rates), **beside)
 
 

@@ -343,7 +343,8 @@ def loads(L, T, c, t):
     each, apps = L.app_flow[c], T.app.shape[2]
     for app in range(apps):  # what a pod of the app sends to one of its siblings
         total = np.float64(L.app_zone_pods[c, app, -1])
-        sibling = sibling_traffic_mbps(T.app[t, TAPE_APP.sibling_mbps, app], total, np.float64(T.app_load[t, step, app]))
+        load = np.float64(T.app_load[t, step, app])
+        sibling = sibling_traffic_mbps(T.app[t, TAPE_APP.sibling_mbps, app], total, load)
         each[app] = sibling * remote_share(total, total - 1.0)
     cross_zone_mbps = 0.0
     violations = 0.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import ndtr, ndtri  # type: ignore[import-untyped]
 
 from agent.cluster import FloatArray
 from envs.batch_arrays import TAPE_POD, Tapes, pack
@@ -29,7 +30,7 @@ class Futures:
 
     def blank(self, tapes: Tapes) -> Tapes:
         """Room for every future of every tape."""
-        return Tapes(*(np.repeat(column, self.futures, axis=0) for column in tapes))
+        return Tapes._make(np.repeat(column, self.futures, axis=0) for column in tapes)
 
     def write(self, out: Tapes, tapes: Tapes, index: int, clock_s: float, arrived: int) -> None:
         """Fill the rows of one episode: the past of its tape, then other arrivals and loads."""
@@ -62,8 +63,6 @@ class Futures:
 
 def remaining_s(duration: LogNormal, age_s: FloatArray, rng: np.random.Generator) -> FloatArray:
     """How much longer pods of these ages run, drawn from the log-normal given that they ran so long."""
-    from scipy.special import ndtr, ndtri  # part of the train extra
-
     sigma = max(duration.sigma, 1e-6)
     reached = ndtr((np.log(np.maximum(age_s, 1e-3)) - math.log(duration.median)) / sigma)
     quantile = np.minimum(reached + (1.0 - reached) * rng.random(age_s.shape), 1.0 - 1e-9)

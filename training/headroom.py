@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import Progress as Bar
+from rich.progress import TaskID
 from rich.table import Table
 
 from agent.cluster import FloatArray, IntArray
@@ -121,9 +123,7 @@ def _imagine(
             twin.live.run_ends_at_s[some] = np.take_along_axis(ends, running, axis=1)
 
 
-def _play_on(
-    twin: BatchEnv, base: Scorer, actions: IntArray, ahead_s: float, rng: np.random.Generator
-) -> FloatArray:
+def _play_on(twin: BatchEnv, base: Scorer, actions: IntArray, ahead_s: float, rng: np.random.Generator) -> FloatArray:
     """Cost of each copy until the horizon of the search, the first action given, the others by the base rule."""
     until_s = twin.clock_s + ahead_s
     cost = weighted_cost(twin.step(actions)).copy()
@@ -149,14 +149,13 @@ def measure(scenario: Scenario, episodes: int, seed: int, search: Search) -> dic
     costs = {name: played.cost_per_hour for name, played in baselines(tape, seed).items()}
     best = min(costs, key=lambda name: float(costs[name].mean()))
     row: dict[str, object] = {**provenance(scenario, seed), "episodes": episodes, "best_baseline": best}
-    row["baselines"] = {name: float(cost.mean()) for name, cost in sorted(costs.items(), key=lambda item: item[1].mean())}
+    means = {name: float(cost.mean()) for name, cost in costs.items()}
+    row["baselines"] = dict(sorted(means.items(), key=lambda item: item[1]))
     base = scorer_by_name(best)
     with Bar(console=Console(stderr=True), transient=True) as bar:
         for kind, clairvoyant in (("clairvoyant", True), ("attainable", False)):
             task = bar.add_task(f"{scenario.name}: {kind} rollouts of {best}", total=1.0)
-            played = rollouts(
-                scenario, tape, base, seed, search, clairvoyant, lambda share, task=task: bar.update(task, completed=share)
-            )
+            played = rollouts(scenario, tape, base, seed, search, clairvoyant, partial(_show_share, bar, task))
             mean, half = paired_difference(played.cost_per_hour, costs[best])
             row[kind] = {
                 "cost": float(played.cost_per_hour.mean()),
@@ -164,6 +163,10 @@ def measure(scenario: Scenario, episodes: int, seed: int, search: Search) -> dic
                 "ci95_pct": None if math.isnan(half) else 100.0 * half / float(costs[best].mean()),
             }
     return row
+
+
+def _show_share(bar: Bar, task: TaskID, share: float) -> None:
+    bar.update(task, completed=share)
 
 
 def _show(row: dict[str, object], console: Console) -> None:
