@@ -19,6 +19,7 @@ from envs.dynamics.knowledge import OBSERVED
 from envs.dynamics.world import QUEUE_LIMIT
 from envs.workloads.tape import RING, Tape
 
+UNKNOWN = 0  # loads_of: pods have come or gone since the loads were summed up; else 1 + the step of the tape
 UNSEEN_LIMIT = 80  # bindings that the watch has yet to show; a scenario allows 64 decisions
 
 
@@ -32,7 +33,7 @@ def rows(name: str, columns: str) -> Any:
 
 COUNT = rows(
     "COUNT",
-    "tape nodes ticks decisions done arrived offered invalid running waiting unseen scraped published",
+    "tape nodes ticks decisions done arrived offered invalid running waiting unseen scraped published loads_of",
 )
 NODE = rows(
     "NODE",
@@ -96,6 +97,7 @@ class Live(NamedTuple):
     base: NDArray[np.float64]  # (clusters, apps + 1, OBSERVED)
     by_zone: NDArray[np.float64]  # (clusters, zones)
     app_flow: NDArray[np.float64]  # (clusters, apps)
+    between: NDArray[np.float64]  # (clusters, 2): Mbps between zones and latency violations, summed with the loads
 
 
 def allocate(clusters: int, tapes: Tapes) -> Live:
@@ -134,6 +136,7 @@ def allocate(clusters: int, tapes: Tapes) -> Live:
         base=np.empty((clusters, apps + 1, OBSERVED)),
         by_zone=np.empty((clusters, zones)),
         app_flow=np.empty((clusters, apps)),
+        between=np.empty((clusters, 2)),
     )
     clear(live, np.arange(clusters))
     return live

@@ -115,6 +115,7 @@ class BatchEnv:
         self._live = arrays.grown(self._live, arrays.most_running(stack))
         self.tape_of[:] = tape_of
         self._live.count[:, COUNT.tape] = tape_of
+        self._live.count[:, COUNT.loads_of] = arrays.UNKNOWN
 
     # --- what is known
 

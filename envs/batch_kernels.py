@@ -26,6 +26,7 @@ from envs.batch_arrays import (
     TAPE_LOAD,
     TAPE_NODE,
     TAPE_POD,
+    UNKNOWN,
     UNSEEN,
     UNSEEN_LIMIT,
 )
@@ -162,6 +163,7 @@ def believe(L, T, c, t, pod, node, devices):
 
 @compiled
 def allocate(L, T, c, t, pod, node, sign):
+    L.count[c, COUNT.loads_of] = UNKNOWN
     app = int(T.pod[t, pod, TAPE_POD.app])
     L.node[c, NODE.cpu_allocated, node] += sign * np.float64(T.pod[t, pod, TAPE_POD.cpu_request_millicores])
     L.node[c, NODE.memory_allocated, node] += sign * np.float64(T.pod[t, pod, TAPE_POD.memory_request_mib])
@@ -304,8 +306,8 @@ def until_decision(L, T, c, t):
 
 @compiled
 def advance(L, T, c, t):
-    cross_zone_mbps, violations = loads(L, T, c, t)
-    account(L, T, c, t, cross_zone_mbps, violations)
+    loads(L, T, c, t)
+    account(L, T, c, t)
     clock_s = (L.count[c, COUNT.ticks] + 1) * T.rule[t, RULE.tick_s]
     scrapes = clock_s >= L.count[c, COUNT.scraped] * T.rule[t, RULE.scrape_interval_s]
     if scrapes:
@@ -332,6 +334,9 @@ def load_step(L, T, c, t):
 @compiled
 def loads(L, T, c, t):
     step = load_step(L, T, c, t)
+    if L.count[c, COUNT.loads_of] == 1 + step:  # nobody came or went, and the tape says the same as before
+        return
+    L.count[c, COUNT.loads_of] = 1 + step
     cpu, memory = L.node[c, NODE.load_cpu], L.node[c, NODE.load_memory]
     rx, tx = L.node[c, NODE.load_rx], L.node[c, NODE.load_tx]
     for node in range(L.count[c, COUNT.nodes]):
@@ -362,7 +367,8 @@ def loads(L, T, c, t):
         rx[node] += use[RUN.rx] * load + remote
         tx[node] += use[RUN.tx] * load + remote
         violations += violation(L, T, c, t, use, node, app, np.float64(total))
-    return cross_zone_mbps, violations
+    L.between[c, 0] = cross_zone_mbps
+    L.between[c, 1] = violations
 
 
 @compiled
@@ -380,7 +386,7 @@ def violation(L, T, c, t, use, node, app, total):
 
 
 @compiled
-def account(L, T, c, t, cross_zone_mbps, violations):
+def account(L, T, c, t):
     terms, tick_s, nodes = L.terms[c], T.rule[t, RULE.tick_s], L.count[c, COUNT.nodes]
     lost_gb, throttled, stranded, kwh, usd = 0.0, 0.0, 0.0, 0.0, 0.0
     busy_mean, busy_squares = 0.0, 0.0  # by Welford's rule: a difference of large sums would lose small spreads
@@ -420,8 +426,8 @@ def account(L, T, c, t, cross_zone_mbps, violations):
     terms[ENERGY] += kwh
     terms[MONEY] += usd
     terms[IMBALANCE] += np.sqrt(busy_squares / nodes) * tick_s
-    terms[CROSS_ZONE] += cross_zone_mbps * tick_s / MBIT_PER_GB
-    terms[LATENCY] += violations * tick_s
+    terms[CROSS_ZONE] += L.between[c, 0] * tick_s / MBIT_PER_GB
+    terms[LATENCY] += L.between[c, 1] * tick_s
     terms[PENDING] += L.count[c, COUNT.waiting] * tick_s
 
 

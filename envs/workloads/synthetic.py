@@ -27,9 +27,11 @@ def sizes_of(scenario: Scenario) -> Sizes:
     nodes = int(scenario.nodes.count.high)
     steps = math.ceil(scenario.horizon_s / scenario.loads.step_s) + 1
     scrapes = math.ceil(scenario.horizon_s / min(scenario.scraping.interval_s)) + 2
-    running = 1.1 * _running_pods(scenario, _mean_capacity(scenario) * nodes, scenario.arrivals.load.high)
-    arriving = running * scenario.horizon_s / _mean(scenario.arrivals.duration_s)
-    pods = math.ceil(running + arriving + 3.0 * math.sqrt(arriving * (1.0 + scenario.arrivals.burst_size)) + 16)
+    running = 1.05 * _running_pods(scenario, _mean_capacity(scenario) * nodes, scenario.arrivals.load.high)
+    scraping = scenario.scraping
+    quiet_s = min(scraping.window_s) + min(scraping.delay_s) + 2 * min(scraping.interval_s)  # before the first arrival
+    arriving = running * max(scenario.horizon_s - quiet_s, 0.0) / _mean(scenario.arrivals.duration_s)
+    pods = math.ceil(running + arriving + 2.5 * math.sqrt(arriving * (1.0 + scenario.arrivals.burst_size)) + 16)
     if scenario.arrivals.deployments:
         pods = math.ceil(scenario.horizon_s / scenario.arrivals.deployment_gap_s) + 1
         pods = max(pods, scenario.arrivals.deployments)  # at least one round, however short the episode

@@ -59,6 +59,11 @@ def test_every_done_requirement_names_tests_that_exist():
     assert untrue == {}
 
 
+def test_every_test_named_for_a_part_exists_too():
+    named = [name for row in requirement_rows() for name in re.findall(r"`(tests/.+?)`", row[3])]
+    assert [name for name in named if not is_a_test(name)] == []
+
+
 def test_references_to_tests_are_checked_by_file_and_name():
     here = "tests/contracts/test_docs.py"
     assert is_a_test(f"{here}::test_every_requirement_has_exactly_one_row")
