@@ -47,8 +47,8 @@ NODE = rows(
     " siblings siblings_in_zone sibling_rtt_ms",
 )
 POD_STATE = rows("POD_STATE", "node known_node devices known_devices")
-POD_TIME = rows("POD_TIME", "ends_at_s bound_at_s")  # ends_at_s holds what is left to run while the pod waits
-RUN = rows("RUN", "cpu memory rx tx soft_ms hard_ms")  # of a running pod, at load 1
+# Of a running pod: its use at load 1, its limits, and what the sidecar expects of it.
+RUN = rows("RUN", "cpu memory rx tx soft_ms hard_ms bound_at_s expected_cpu expected_memory expected_rx expected_tx")
 RUN_AT = rows("RUN_AT", "node app")
 UNSEEN = rows("UNSEEN", "pod until")
 RINGS = rows("RINGS", "cpu rx tx memory connections")
@@ -81,8 +81,7 @@ class Live(NamedTuple):
     run_at: NDArray[np.int16]  # (clusters, slots, RUN_AT)
     run_ends_at_s: NDArray[np.float64]  # (clusters, slots)
     pod_state: NDArray[np.int16]  # (clusters, pods, POD_STATE)
-    pod_time: NDArray[np.float64]  # (clusters, pods, POD_TIME)
-    pod_expected: NDArray[np.float32]  # (clusters, pods, OBSERVED): cpu millicores, memory MiB, rx Mbps, tx Mbps
+    pod_left_s: NDArray[np.float64]  # (clusters, pods): what a waiting pod still has to run
     waiting: NDArray[np.int16]  # (clusters, queue)
     waiting_since_s: NDArray[np.float64]  # (clusters, queue)
     unseen: NDArray[np.int32]  # (clusters, UNSEEN, limit)
@@ -121,8 +120,7 @@ def allocate(clusters: int, tapes: Tapes) -> Live:
         run_at=np.empty((clusters, slots, len(RUN_AT)), np.int16),
         run_ends_at_s=np.empty((clusters, slots)),
         pod_state=np.empty((clusters, pods, len(POD_STATE)), np.int16),
-        pod_time=np.empty((clusters, pods, len(POD_TIME))),
-        pod_expected=np.empty((clusters, pods, OBSERVED), np.float32),
+        pod_left_s=np.empty((clusters, pods)),
         waiting=np.empty((clusters, QUEUE_LIMIT), np.int16),
         waiting_since_s=np.empty((clusters, QUEUE_LIMIT)),
         unseen=np.empty((clusters, len(UNSEEN), UNSEEN_LIMIT), np.int32),

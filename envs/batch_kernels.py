@@ -17,7 +17,6 @@ from envs.batch_arrays import (
     DEMAND,
     NODE,
     POD_STATE,
-    POD_TIME,
     RINGS,
     RULE,
     RUN,
@@ -180,11 +179,12 @@ def place(L, T, c, t, pod, node, bound_at_s):
         chosen = choose_gpus(L.gpu_free_milli[c, node], int(T.pod[t, pod, TAPE_POD.gpus]), gpu_milli)
         take_gpus(L.gpu_free_milli[c, node], chosen, gpu_milli)
         L.pod_state[c, pod, POD_STATE.devices] = chosen
-    L.pod_time[c, pod, POD_TIME.ends_at_s] += L.clock_s[c]
-    L.pod_time[c, pod, POD_TIME.bound_at_s] = bound_at_s
     L.pod_state[c, pod, POD_STATE.node] = node
     allocate(L, T, c, t, pod, node, 1)
-    run(L, T, c, t, pod, L.count[c, COUNT.running])
+    slot = L.count[c, COUNT.running]
+    L.run_ends_at_s[c, slot] = L.clock_s[c] + L.pod_left_s[c, pod]
+    L.run[c, slot, RUN.bound_at_s] = bound_at_s
+    run(L, T, c, t, pod, slot)
     L.count[c, COUNT.running] += 1
 
 
@@ -194,7 +194,6 @@ def run(L, T, c, t, pod, slot):
     L.running[c, slot] = pod
     L.run_at[c, slot, RUN_AT.node] = L.pod_state[c, pod, POD_STATE.node]
     L.run_at[c, slot, RUN_AT.app] = T.pod[t, pod, TAPE_POD.app]
-    L.run_ends_at_s[c, slot] = L.pod_time[c, pod, POD_TIME.ends_at_s]
     spec, use = T.pod[t, pod], L.run[c, slot]
     request, ratio = np.float64(spec[TAPE_POD.cpu_request_millicores]), np.float64(spec[TAPE_POD.cpu_use_ratio])
     use[RUN.cpu] = cpu_demand_millicores(request, ratio, 1.0)
@@ -262,8 +261,9 @@ def decide(L, T, c, t, node, assumes):
         L.waiting_since_s[c, index] = L.waiting_since_s[c, index + 1]
     L.count[c, COUNT.waiting] -= 1
     place(L, T, c, t, pod, bound, L.clock_s[c])
+    slot = L.count[c, COUNT.running] - 1
     for column in range(OBSERVED):
-        L.pod_expected[c, pod, column] = L.demand[c, DEMAND.expected_cpu + column]
+        L.run[c, slot, RUN.expected_cpu + column] = L.demand[c, DEMAND.expected_cpu + column]
     if assumes:
         assume(L, T, c, t, pod, node)
     last = min(L.count[c, COUNT.unseen], UNSEEN_LIMIT - 1)
@@ -442,7 +442,7 @@ def kill(L, T, c, t):
                 break
             used_mib -= L.run[c, slot, RUN.memory]
             L.terms[c, KILLS] += 1
-            requeue(L, T, c, t, L.running[c, slot])
+            requeue(L, T, c, t, slot)
             killed = True
     if killed:
         drop_evicted(L, c)
@@ -461,8 +461,9 @@ def worst(L, T, c, t, node):
 
 
 @compiled
-def requeue(L, T, c, t, pod):
-    L.pod_time[c, pod, POD_TIME.ends_at_s] = max(L.pod_time[c, pod, POD_TIME.ends_at_s] - L.clock_s[c], 0.0)
+def requeue(L, T, c, t, slot):
+    pod = L.running[c, slot]
+    L.pod_left_s[c, pod] = max(L.run_ends_at_s[c, slot] - L.clock_s[c], 0.0)
     release(L, T, c, t, pod)
     queue(L, c, pod)
 
@@ -497,10 +498,9 @@ def maintain(L, T, c, t):
         L.schedulable[c, node] = not under
     if not begins:
         return
-    for index in range(L.count[c, COUNT.running]):
-        pod = L.running[c, index]
-        if not L.schedulable[c, L.pod_state[c, pod, POD_STATE.node]]:
-            requeue(L, T, c, t, pod)
+    for slot in range(L.count[c, COUNT.running]):
+        if not L.schedulable[c, L.run_at[c, slot, RUN_AT.node]]:
+            requeue(L, T, c, t, slot)
     drop_evicted(L, c)
 
 
@@ -525,7 +525,7 @@ def end(L, T, c, t):
 def arrive(L, T, c, t):
     pod = L.count[c, COUNT.arrived]
     while pod < T.pod.shape[1] and T.pod[t, pod, TAPE_POD.arrival_s] <= L.clock_s[c]:
-        L.pod_time[c, pod, POD_TIME.ends_at_s] = T.pod[t, pod, TAPE_POD.duration_s]  # the tape may have been exchanged
+        L.pod_left_s[c, pod] = T.pod[t, pod, TAPE_POD.duration_s]  # the tape may have been exchanged
         queue(L, c, pod)
         pod += 1
     L.count[c, COUNT.arrived] = pod
@@ -708,19 +708,19 @@ def describe(L, T, c, t, assumes):
 def describe_pending(L, T, c, t):
     pending, window_s = L.node[c, NODE.pending_cpu : NODE.pending_pods + 1], T.rule[t, RULE.rate_window_s]
     oldest_s = L.clock_s[c] - (window_s + T.rule[t, RULE.scrape_delay_s] + 2 * T.rule[t, RULE.scrape_interval_s])
-    for index in range(L.count[c, COUNT.running] - 1, -1, -1):
-        pod = L.running[c, index]
-        if L.pod_time[c, pod, POD_TIME.bound_at_s] < oldest_s:
+    for slot in range(L.count[c, COUNT.running] - 1, -1, -1):
+        use = L.run[c, slot]
+        if use[RUN.bound_at_s] < oldest_s:
             break
-        node = L.pod_state[c, pod, POD_STATE.known_node]
+        node = L.pod_state[c, L.running[c, slot], POD_STATE.known_node]
         if node < 0:
             continue
-        weight = pending_weight(L.pod_time[c, pod, POD_TIME.bound_at_s], L.node[c, NODE.sampled_at_s, node], window_s)
-        pending[0, node] += weight * L.pod_expected[c, pod, 0]
+        weight = pending_weight(use[RUN.bound_at_s], L.node[c, NODE.sampled_at_s, node], window_s)
+        pending[0, node] += weight * use[RUN.expected_cpu]
         if weight >= 1.0:
-            pending[1, node] += L.pod_expected[c, pod, 1]
-        pending[2, node] += weight * L.pod_expected[c, pod, 2]
-        pending[3, node] += weight * L.pod_expected[c, pod, 3]
+            pending[1, node] += use[RUN.expected_memory]
+        pending[2, node] += weight * use[RUN.expected_rx]
+        pending[3, node] += weight * use[RUN.expected_tx]
         pending[4, node] += weight
 
 
@@ -830,7 +830,7 @@ def populate(L, T, c, t):
         for offset in range(nodes):
             node = (start + offset) % nodes
             if accepts(L, T, c, t, node, pod):
-                L.pod_time[c, pod, POD_TIME.ends_at_s] = T.pod[t, pod, TAPE_POD.duration_s]
+                L.pod_left_s[c, pod] = T.pod[t, pod, TAPE_POD.duration_s]
                 place(L, T, c, t, pod, node, LONG_AGO_S)
                 show(L, T, c, t, pod)
                 break

@@ -23,7 +23,7 @@ from agent.cluster import FloatArray, IntArray
 from agent.features import STALE_AFTER_S
 from agent.heuristics.registry import SCORERS, scorer_by_name
 from agent.scorer import Scorer, missing_metrics, neutral_where_missing
-from envs.batch_arrays import COUNT, POD_STATE, POD_TIME
+from envs.batch_arrays import COUNT, RUN
 from envs.batch_env import BatchEnv
 from envs.dynamics.costs import SECONDS_PER_HOUR, TERMS
 from envs.rewards import weighted_cost
@@ -33,6 +33,8 @@ from training.futures import Futures, remaining_s
 from training.play import Played, Progress, choose, play
 from training.statistics import paired_difference
 from training.worlds import make_worlds, provenance
+
+OLDEST = 4.0  # medians: the age at which a pod counts that ran before the sidecar came
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +112,15 @@ def _imagine(
         futures.write(imagined, tapes, index, float(env.clock_s[index]), int(live.count[index, COUNT.arrived]))
     row = np.arange(env.clusters)[:, None, None] * futures.futures + np.arange(futures.futures)[None, None, :]
     twin.use_tapes(imagined, np.broadcast_to(row, (env.clusters, options, futures.futures)).reshape(-1))
-    bound_at_s = live.pod_time[:, :, POD_TIME.bound_at_s]
-    age_s = np.clip(env.clock_s[:, None] - bound_at_s, 0.0, 4.0 * scenario.arrivals.duration_s.median)
+    age_s = np.clip(
+        env.clock_s[:, None] - live.run[:, :, RUN.bound_at_s], 0.0, OLDEST * scenario.arrivals.duration_s.median
+    )
+    slots = age_s.shape[1]
     for k in range(futures.futures):
         ends_at_s = env.clock_s[:, None] + remaining_s(scenario.arrivals.duration_s, age_s, rng)
-        runs = live.pod_state[:, :, POD_STATE.node] >= 0
         for option in range(options):
             some = np.arange(env.clusters) * options * futures.futures + option * futures.futures + k
-            ends = np.where(runs, ends_at_s, twin.live.pod_time[some, :, POD_TIME.ends_at_s])
-            twin.live.pod_time[some, :, POD_TIME.ends_at_s] = ends
-            running = twin.live.running[some].astype(np.int64)
-            twin.live.run_ends_at_s[some] = np.take_along_axis(ends, running, axis=1)
+            twin.live.run_ends_at_s[some, :slots] = ends_at_s
 
 
 def _play_on(twin: BatchEnv, base: Scorer, actions: IntArray, ahead_s: float, rng: np.random.Generator) -> FloatArray:

@@ -170,6 +170,7 @@ def test_batch_equals_reference_where_memory_kills_and_queues_time_out(tiny_scen
         apps={"memory_use_ratio": {"low": 1.2, "high": 1.5}, "use_jitter": 0.3},
         arrivals={"load": {"low": 1.2, "high": 1.4}},
         nodes={"maintenance": 0.5},
+        binding={"override": 0.5, "visible_after": 20},  # some are gone, or elsewhere, before the watch shows them
         pending_timeout_s=15,
     )
     made = [make_tape(scenario, 3, index) for index in range(3)]
@@ -177,6 +178,20 @@ def test_batch_equals_reference_where_memory_kills_and_queues_time_out(tiny_scen
     total = play_both(worlds, env, at_random, 0, MOST_STEPS).sum(axis=0)
     assert total[costs.KILLS] > 0
     assert total[costs.FAILURES] > 0
+
+
+@pytest.mark.parametrize("assume", [True, False])
+def test_batch_equals_reference_where_beliefs_about_gpus_are_wrong(tiny_scenario, assume):
+    scenario = tiny_scenario(
+        nodes={"kinds": [{"gpus": 2}]},
+        gpus={"share": 1.0, "fractional": 0.9, "whole": {1: 1}},
+        arrivals={"duration_s": {"median": 15, "sigma": 0.6}},
+        binding={"override": 0.6, "visible_after": 12},
+    )
+    made = [make_tape(scenario, 5, index) for index in range(4)]
+    env = batch_of(made, assume=assume, threads=1)
+    play_both([World(tape, assume) for tape in made], env, at_random, 0)
+    assert env.decisions.sum() > 100
 
 
 def test_batch_equals_reference_when_the_queue_is_full(hand_tape):
