@@ -47,8 +47,8 @@ NODE = rows(
     " siblings siblings_in_zone sibling_rtt_ms",
 )
 POD_STATE = rows("POD_STATE", "node known_node devices known_devices")
-# Of a running pod: its use at load 1, its limits, and what the sidecar expects of it.
-RUN = rows("RUN", "cpu memory rx tx soft_ms hard_ms bound_at_s expected_cpu expected_memory expected_rx expected_tx")
+RUN = rows("RUN", "cpu memory rx tx")  # of a running pod, at load 1: every tick reads these
+RUN_MORE = rows("RUN_MORE", "soft_ms hard_ms bound_at_s expected_cpu expected_memory expected_rx expected_tx")
 RUN_AT = rows("RUN_AT", "node app")
 UNSEEN = rows("UNSEEN", "pod until")
 RINGS = rows("RINGS", "cpu rx tx memory connections")
@@ -78,6 +78,7 @@ class Live(NamedTuple):
     app_zone_pods: NDArray[np.int16]  # (clusters, apps, zones + 1); the last is the sum
     running: NDArray[np.int16]  # (clusters, slots), in order of binding
     run: NDArray[np.float64]  # (clusters, slots, RUN), in the same order
+    run_more: NDArray[np.float32]  # (clusters, slots, RUN_MORE)
     run_at: NDArray[np.int16]  # (clusters, slots, RUN_AT)
     run_ends_at_s: NDArray[np.float64]  # (clusters, slots)
     pod_state: NDArray[np.int16]  # (clusters, pods, POD_STATE)
@@ -117,6 +118,7 @@ def allocate(clusters: int, tapes: Tapes) -> Live:
         app_zone_pods=np.empty((clusters, apps, zones + 1), np.int16),
         running=np.empty((clusters, slots), np.int16),
         run=np.empty((clusters, slots, len(RUN))),
+        run_more=np.empty((clusters, slots, len(RUN_MORE)), np.float32),
         run_at=np.empty((clusters, slots, len(RUN_AT)), np.int16),
         run_ends_at_s=np.empty((clusters, slots)),
         pod_state=np.empty((clusters, pods, len(POD_STATE)), np.int16),
@@ -160,7 +162,7 @@ def grown(live: Live, slots: int) -> Live:
     if more <= 0:
         return live
     wider = {}
-    for name in ("running", "run", "run_at", "run_ends_at_s"):
+    for name in ("running", "run", "run_more", "run_at", "run_ends_at_s"):
         column = getattr(live, name)
         wider[name] = np.concatenate([column, np.zeros((len(column), more, *column.shape[2:]), column.dtype)], axis=1)
     return live._replace(**wider)
@@ -194,7 +196,7 @@ TAPE_LOAD = rows("TAPE_LOAD", "cpu_ratio rx_ratio tx_ratio")
 RULE = rows(
     "RULE",
     "load_step_s scrape_interval_s scrape_delay_s rate_window_s pod_metrics horizon_s tick_s pending_timeout_s"
-    " candidate_minimum",
+    " candidate_minimum latency_limited",
 )
 
 
@@ -213,15 +215,17 @@ def pack(tape: Tape) -> Tapes:
     """A stack of tapes as the kernels read it."""
 
     def together(prefix: str, names: Any, dtype: type, axis: int = 1) -> NDArray[Any]:
-        return np.stack([getattr(tape, prefix + name) for name in names._fields], axis=axis).astype(dtype)
+        return np.stack([getattr(tape, prefix + name) for name in names], axis=axis).astype(dtype)
 
+    limited = np.isfinite(tape.pod_latency_soft_ms) & np.isfinite(tape.pod_arrival_s)
+    rule = together("", RULE._fields[:-1], np.float64)
     return Tapes(
-        node=together("node_", TAPE_NODE, np.float64),
-        app=together("app_", TAPE_APP, np.float64),
-        pod=together("pod_", TAPE_POD, np.float32, axis=2),
+        node=together("node_", TAPE_NODE._fields, np.float64),
+        app=together("app_", TAPE_APP._fields, np.float64),
+        pod=together("pod_", TAPE_POD._fields, np.float32, axis=2),
         zone_rtt_ms=np.ascontiguousarray(tape.zone_rtt_ms),
         app_load=np.ascontiguousarray(tape.app_load),
-        background=together("background_", TAPE_LOAD, np.float32),
+        background=together("background_", TAPE_LOAD._fields, np.float32),
         scrape_missing=np.ascontiguousarray(tape.scrape_missing),
-        rule=together("", RULE, np.float64),
+        rule=np.concatenate([rule, limited.any(axis=-1, keepdims=True)], axis=1),  # the last one says if any pod is
     )

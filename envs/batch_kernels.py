@@ -21,6 +21,7 @@ from envs.batch_arrays import (
     RULE,
     RUN,
     RUN_AT,
+    RUN_MORE,
     TAPE_APP,
     TAPE_LOAD,
     TAPE_NODE,
@@ -183,7 +184,7 @@ def place(L, T, c, t, pod, node, bound_at_s):
     allocate(L, T, c, t, pod, node, 1)
     slot = L.count[c, COUNT.running]
     L.run_ends_at_s[c, slot] = L.clock_s[c] + L.pod_left_s[c, pod]
-    L.run[c, slot, RUN.bound_at_s] = bound_at_s
+    L.run_more[c, slot, RUN_MORE.bound_at_s] = bound_at_s
     run(L, T, c, t, pod, slot)
     L.count[c, COUNT.running] += 1
 
@@ -201,8 +202,8 @@ def run(L, T, c, t, pod, slot):
     use[RUN.memory] = memory_use_mib(request, ratio)
     use[RUN.rx] = spec[TAPE_POD.rx_mbps]
     use[RUN.tx] = spec[TAPE_POD.tx_mbps]
-    use[RUN.soft_ms] = spec[TAPE_POD.latency_soft_ms]
-    use[RUN.hard_ms] = spec[TAPE_POD.latency_hard_ms]
+    L.run_more[c, slot, RUN_MORE.soft_ms] = spec[TAPE_POD.latency_soft_ms]
+    L.run_more[c, slot, RUN_MORE.hard_ms] = spec[TAPE_POD.latency_hard_ms]
 
 
 @compiled
@@ -215,6 +216,8 @@ def keep(L, c, slot, kept):
             L.run_at[c, kept, column] = L.run_at[c, slot, column]
         for column in range(L.run.shape[2]):
             L.run[c, kept, column] = L.run[c, slot, column]
+        for column in range(L.run_more.shape[2]):
+            L.run_more[c, kept, column] = L.run_more[c, slot, column]
 
 
 @compiled
@@ -263,7 +266,7 @@ def decide(L, T, c, t, node, assumes):
     place(L, T, c, t, pod, bound, L.clock_s[c])
     slot = L.count[c, COUNT.running] - 1
     for column in range(OBSERVED):
-        L.run[c, slot, RUN.expected_cpu + column] = L.demand[c, DEMAND.expected_cpu + column]
+        L.run_more[c, slot, RUN_MORE.expected_cpu + column] = L.demand[c, DEMAND.expected_cpu + column]
     if assumes:
         assume(L, T, c, t, pod, node)
     last = min(L.count[c, COUNT.unseen], UNSEEN_LIMIT - 1)
@@ -315,8 +318,8 @@ def advance(L, T, c, t):
     kill(L, T, c, t)
     L.count[c, COUNT.ticks] += 1
     L.clock_s[c] = clock_s
-    maintain(L, T, c, t)
     end(L, T, c, t)
+    maintain(L, T, c, t)
     arrive(L, T, c, t)
     give_up(L, T, c, t)
     if scrapes:
@@ -351,6 +354,7 @@ def loads(L, T, c, t):
         load = np.float64(T.app_load[t, step, app])
         sibling = sibling_traffic_mbps(T.app[t, TAPE_APP.sibling_mbps, app], total, load)
         each[app] = sibling * remote_share(total, total - 1.0)
+    limited = T.rule[t, RULE.latency_limited] > 0
     cross_zone_mbps = 0.0
     violations = 0.0
     for slot in range(L.count[c, COUNT.running]):
@@ -366,14 +370,15 @@ def loads(L, T, c, t):
             cross_zone_mbps += each[app] * (total - L.app_zone_pods[c, app, zone])
         rx[node] += use[RUN.rx] * load + remote
         tx[node] += use[RUN.tx] * load + remote
-        violations += violation(L, T, c, t, use, node, app, np.float64(total))
+        if limited:
+            violations += violation(L, T, c, t, L.run_more[c, slot], node, app, np.float64(total))
     L.between[c, 0] = cross_zone_mbps
     L.between[c, 1] = violations
 
 
 @compiled
-def violation(L, T, c, t, use, node, app, total):
-    soft_ms = use[RUN.soft_ms]
+def violation(L, T, c, t, more, node, app, total):
+    soft_ms = np.float64(more[RUN_MORE.soft_ms])
     if soft_ms != soft_ms:
         return 0.0
     zone = int(T.node[t, TAPE_NODE.zone, node])
@@ -382,7 +387,7 @@ def violation(L, T, c, t, use, node, app, total):
         rtt_ms += L.app_zone_pods[c, app, other] * T.zone_rtt_ms[t, zone, other]
     rtt_ms -= L.app_pods[c, app, node] * T.zone_rtt_ms[t, zone, zone]
     latency_ms = T.node[t, TAPE_NODE.user_latency_ms, node] + rtt_ms / max(total - 1.0, 1.0)
-    return latency_violation(latency_ms, soft_ms, use[RUN.hard_ms])
+    return latency_violation(latency_ms, soft_ms, np.float64(more[RUN_MORE.hard_ms]))
 
 
 @compiled
@@ -709,18 +714,19 @@ def describe_pending(L, T, c, t):
     pending, window_s = L.node[c, NODE.pending_cpu : NODE.pending_pods + 1], T.rule[t, RULE.rate_window_s]
     oldest_s = L.clock_s[c] - (window_s + T.rule[t, RULE.scrape_delay_s] + 2 * T.rule[t, RULE.scrape_interval_s])
     for slot in range(L.count[c, COUNT.running] - 1, -1, -1):
-        use = L.run[c, slot]
-        if use[RUN.bound_at_s] < oldest_s:
+        more = L.run_more[c, slot]
+        bound_at_s = np.float64(more[RUN_MORE.bound_at_s])
+        if bound_at_s < oldest_s:
             break
         node = L.pod_state[c, L.running[c, slot], POD_STATE.known_node]
         if node < 0:
             continue
-        weight = pending_weight(use[RUN.bound_at_s], L.node[c, NODE.sampled_at_s, node], window_s)
-        pending[0, node] += weight * use[RUN.expected_cpu]
+        weight = pending_weight(bound_at_s, L.node[c, NODE.sampled_at_s, node], window_s)
+        pending[0, node] += weight * more[RUN_MORE.expected_cpu]
         if weight >= 1.0:
-            pending[1, node] += use[RUN.expected_memory]
-        pending[2, node] += weight * use[RUN.expected_rx]
-        pending[3, node] += weight * use[RUN.expected_tx]
+            pending[1, node] += more[RUN_MORE.expected_memory]
+        pending[2, node] += weight * more[RUN_MORE.expected_rx]
+        pending[3, node] += weight * more[RUN_MORE.expected_tx]
         pending[4, node] += weight
 
 

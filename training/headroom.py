@@ -23,7 +23,7 @@ from agent.cluster import FloatArray, IntArray
 from agent.features import STALE_AFTER_S
 from agent.heuristics.registry import SCORERS, scorer_by_name
 from agent.scorer import Scorer, missing_metrics, neutral_where_missing
-from envs.batch_arrays import COUNT, RUN
+from envs.batch_arrays import COUNT, RUN_MORE
 from envs.batch_env import BatchEnv
 from envs.dynamics.costs import SECONDS_PER_HOUR, TERMS
 from envs.rewards import weighted_cost
@@ -113,7 +113,9 @@ def _imagine(
     row = np.arange(env.clusters)[:, None, None] * futures.futures + np.arange(futures.futures)[None, None, :]
     twin.use_tapes(imagined, np.broadcast_to(row, (env.clusters, options, futures.futures)).reshape(-1))
     age_s = np.clip(
-        env.clock_s[:, None] - live.run[:, :, RUN.bound_at_s], 0.0, OLDEST * scenario.arrivals.duration_s.median
+        env.clock_s[:, None] - live.run_more[:, :, RUN_MORE.bound_at_s],
+        0.0,
+        OLDEST * scenario.arrivals.duration_s.median,
     )
     slots = age_s.shape[1]
     for k in range(futures.futures):

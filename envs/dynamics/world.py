@@ -4,7 +4,7 @@
 reaches ``state`` and ``demand``. The batch environment does the same in arrays, and a test keeps the two equal.
 
 Order within a tick: the loads of the interval that begins now are computed from the pods that run; costs and
-counters are added up; memory over capacity kills; the clock moves; maintenance starts and ends; pods end;
+counters are added up; memory over capacity kills; the clock moves; pods end; maintenance starts and ends;
 pods arrive; pods that waited too long are given up; metrics are scraped; scrapes that are due become visible.
 Then waiting pods are offered for a decision, in order; one without a candidate waits for the next tick.
 """
@@ -252,8 +252,8 @@ class World:
         self._kill(loads)
         self.ticks += 1
         self.clock_s = self.ticks * tick_s
-        self._maintain()
         self._end()
+        self._maintain()
         self._arrive()
         self._give_up()
         if observed is not None:

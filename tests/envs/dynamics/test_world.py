@@ -198,6 +198,14 @@ def test_drained_pod_still_runs_for_what_was_left_of_it(hand_tape):
     assert (world.clock_s, world.running[0].ends_at_s) == (54.0, 55.0)
 
 
+def test_pod_that_ends_when_its_node_is_drained_does_not_come_back(hand_tape):
+    tape = hand_tape(pods=1, pod_arrival_s=[5.0], pod_duration_s=[15.0], node_maintenance_start_s=[20.0, np.inf])
+    world = World(tape)
+    world.step(0)
+    assert world.done
+    assert world.decisions == 1
+
+
 def test_memory_over_capacity_kills_the_pod_furthest_above_its_request(hand_tape):
     tape = hand_tape(
         nodes=1,
