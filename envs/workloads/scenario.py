@@ -173,7 +173,7 @@ class Scenario(Part):
     scraping: Scraping = Scraping()
     binding: Binding = Binding()
     horizon_s: Positive = 900.0
-    tick_s: Positive = 1.0
+    tick_s: Positive = 2.0
     pending_timeout_s: Positive = 300.0
 
     @model_validator(mode="after")

@@ -106,6 +106,7 @@ TINY: Columns = {
     "scraping": {"interval_s": [5], "window_s": [15], "delay_s": [0, 5]},
     "loads": {"step_s": 10},
     "horizon_s": 150,
+    "tick_s": 1,
 }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from envs.workloads.scenario import load_scenario, scenario_names
+from envs.workloads.scenario import load_scenario, parse_scenario, scenario_names
 from envs.workloads.synthetic import GENERATOR_VERSION, make_tape, make_tapes, sizes_of
 from envs.workloads.tape import Tape
 
@@ -56,18 +56,23 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def test_generator_version_rises_when_the_same_seed_gives_another_tape(scenario):
-    """Results name the version: without it, two worlds would go by one name."""
+    """Results name the version: without it, two worlds would go by one name. The record holds its whole scenario."""
     file = GOLDEN / f"tape_v{GENERATOR_VERSION}.json"
-    tape = make_tape(scenario, 5, 2)
-    sums = {column.name: sum_of(getattr(tape, column.name)) for column in fields(Tape)}
     if os.environ.get("PILOTFISH_WRITE_GOLDEN") and not file.exists():
-        file.write_text(json.dumps(sums, indent=1) + "\n", encoding="utf-8")
+        record = {"scenario": scenario.model_dump(mode="json"), "sums": sums_of(make_tape(scenario, 5, 2))}
+        file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     message = (
         f"tapes are not those of version {GENERATOR_VERSION} any more: raise GENERATOR_VERSION in"
         " envs/workloads/synthetic.py and run this test once with PILOTFISH_WRITE_GOLDEN=1"
     )
     assert file.exists(), message
-    assert sums == pytest.approx(json.loads(file.read_text(encoding="utf-8")), rel=1e-5), message
+    kept = json.loads(file.read_text(encoding="utf-8"))
+    tape = make_tape(parse_scenario(kept["scenario"], file.name), 5, 2)
+    assert sums_of(tape) == pytest.approx(kept["sums"], rel=1e-5), message
+
+
+def sums_of(tape: Tape) -> dict[str, float]:
+    return {column.name: sum_of(getattr(tape, column.name)) for column in fields(Tape)}
 
 
 def sum_of(values: np.ndarray) -> float:
