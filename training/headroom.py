@@ -117,12 +117,14 @@ def _imagine(
         0.0,
         OLDEST * scenario.arrivals.duration_s.median,
     )
-    slots = age_s.shape[1]
+    slots, new = age_s.shape[1], np.zeros(live.pod_left_s.shape)
     for k in range(futures.futures):
         ends_at_s = env.clock_s[:, None] + remaining_s(scenario.arrivals.duration_s, age_s, rng)
+        left_s = remaining_s(scenario.arrivals.duration_s, new, rng)  # of the pods that wait
         for option in range(options):
             some = np.arange(env.clusters) * options * futures.futures + option * futures.futures + k
             twin.live.run_ends_at_s[some, :slots] = ends_at_s
+            twin.live.pod_left_s[some] = left_s
 
 
 def _play_on(twin: BatchEnv, base: Scorer, actions: IntArray, ahead_s: float, rng: np.random.Generator) -> FloatArray:

@@ -32,6 +32,7 @@ def tape():
         "nodes": scenario.nodes.model_copy(update={"count": Span(low=4, high=4), "maintenance": 0.5}),
         "scraping": Scraping(interval_s=[10.0], window_s=[20.0], delay_s=[0.0]),
         "horizon_s": 120.0,
+        "tick_s": 1.0,
     }
     return make_tape(scenario.model_copy(update=update), 1, 0)
 
