@@ -19,11 +19,10 @@ from agent.features import (
     STALE_AFTER_S,
 )
 from envs.batch_arrays import COUNT, DEMAND, NODE, TAPE_NODE, rows
+from envs.batch_rules import compiled
 
 F = rows("F", " ".join(NODE_FEATURES))
 G = rows("G", " ".join(POD_FEATURES))
-
-compiled = njit(error_model="numpy", _nrt=False, forceinline=True)  # nothing allocates: see envs.batch_kernels
 
 limited = njit(features.limited)
 after = njit(features.after)

@@ -13,10 +13,15 @@ from pathlib import Path
 from typing import Any
 
 
-def digest(namespace: dict[str, Any]) -> int:
-    """Of a module's globals: the files of all compiled functions among them, and all numbers and tables of columns."""
-    functions = [value.py_func for value in namespace.values() if hasattr(value, "py_func")]
-    files = sorted({inspect.getfile(function) for function in functions})
-    constants = {name: value for name, value in sorted(namespace.items()) if isinstance(value, int | float | tuple)}
+def digest(*namespaces: dict[str, Any]) -> int:
+    """Of modules' globals: the files of all compiled functions among them, and all numbers and tables of columns."""
+    pairs = [(name, value) for namespace in namespaces for name, value in namespace.items() if _counts(value)]
+    items = sorted(pairs, key=lambda pair: (pair[0], repr(pair[1]) if not hasattr(pair[1], "py_func") else ""))
+    files = sorted({inspect.getfile(value.py_func) for _, value in items if hasattr(value, "py_func")})
+    constants = [(name, value) for name, value in items if not hasattr(value, "py_func")]
     content = b"".join(Path(file).read_bytes() for file in files)
     return zlib.crc32(repr(constants).encode(), zlib.crc32(content))
+
+
+def _counts(value: Any) -> bool:
+    return hasattr(value, "py_func") or isinstance(value, int | float | tuple)

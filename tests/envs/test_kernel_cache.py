@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from envs import batch_kernels
+from envs import batch_kernels, batch_rules
 from envs.batch_arrays import rows
 from envs.dynamics import contention, costs, sampling, scraping, traffic, usage
 from envs.kernel_cache import digest
@@ -47,5 +47,15 @@ def test_digest_does_not_change_with_what_is_not_compiled():
 
 @pytest.mark.parametrize("module", [contention, sampling, scraping, traffic, usage], ids=lambda module: module.__name__)
 def test_kernels_compile_every_rule_from_its_one_source(module):
-    sources = {value.py_func.__module__ for value in vars(batch_kernels).values() if hasattr(value, "py_func")}
+    sources = {value.py_func.__module__ for value in vars(batch_rules).values() if hasattr(value, "py_func")}
     assert module.__name__ in sources
+
+
+def test_every_module_with_kernels_is_a_part_of_the_digest():
+    modules = {
+        value.py_func.__module__
+        for part in (batch_kernels, *batch_kernels.PARTS)
+        for value in vars(part).values()
+        if hasattr(value, "py_func") and value.py_func.__module__.startswith("envs.batch_")
+    }
+    assert modules <= {"envs.batch_kernels", *(part.__name__ for part in batch_kernels.PARTS)}
