@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from agent import features
+from agent.cluster import FloatArray
 from agent.features import (
     AGE_SCALE_S,
     LATENCY_SCALE_MS,
@@ -29,9 +30,13 @@ after = njit(features.after)
 hot = njit(features.hot)
 traffic = njit(features.traffic)
 
-# Means over the candidates that stand in for what a node lacks.
-MEANS = 5
-NIC, CPU, MEMORY, RX, TX = range(MEANS)
+# Room to reckon in, for one cluster: means over the candidates that stand in for what a node lacks, and logarithms that
+# many nodes share (the same age, no sibling on the node, the same zone), which are most of the work.
+NIC, CPU, MEMORY, RX, TX, AGE, AGE_FEATURE, ALL_REMOTE, ACROSS = range(9)
+
+
+def room(zones: int) -> FloatArray:
+    return np.zeros(ACROSS + zones)
 
 
 @compiled
@@ -92,7 +97,10 @@ def encode_use(L, T, c, t, node, means, per_cpu, per_memory, per_nic, row):
     row[F.network_hot] = hot(network)
     row[F.worst_expected_ratio] = max(cpu, memory, network)
     row[F.cpu_std_ratio] = limited(live[NODE.known_cpu_std, node] * per_cpu) if fresh else 0.0
-    row[F.network_age] = np.log2(1.0 + min(live[NODE.age_s, node], STALE_AFTER_S) / AGE_SCALE_S) / 4.0
+    if live[NODE.age_s, node] != means[AGE]:
+        means[AGE] = live[NODE.age_s, node]
+        means[AGE_FEATURE] = np.log2(1.0 + min(means[AGE], STALE_AFTER_S) / AGE_SCALE_S) / 4.0
+    row[F.network_age] = means[AGE_FEATURE]
     row[F.metric_missing] = 0.0 if fresh else 1.0
     row[F.pending_pods] = live[NODE.pending_pods, node] / 10.0
     return cpu, network
@@ -132,14 +140,17 @@ def encode_gpus(L, T, c, t, node, row):
 
 
 @compiled
-def encode_siblings(L, c, node, talking, per_sibling, row):
+def encode_siblings(L, T, c, t, node, talking, per_sibling, means, row):
     live = L.node[c]
     on_node = live[NODE.siblings, node] * per_sibling
     in_zone = live[NODE.siblings_in_zone, node] * per_sibling
     row[F.siblings_on_node_share] = on_node
     row[F.siblings_in_zone_share] = in_zone
-    row[F.remote_traffic] = traffic(talking * (1.0 - on_node)) if talking > 0 else 0.0
-    row[F.cross_zone_traffic] = traffic(talking * (1.0 - in_zone)) if talking > 0 else 0.0
+    row[F.remote_traffic] = means[ALL_REMOTE] if on_node == 0 else traffic(talking * (1.0 - on_node))
+    across = ACROSS + int(T.node[t, TAPE_NODE.zone, node])
+    if means[across] < 0:
+        means[across] = traffic(talking * (1.0 - in_zone))
+    row[F.cross_zone_traffic] = means[across]
     row[F.sibling_rtt] = live[NODE.sibling_rtt_ms, node] / RTT_SCALE_MS
 
 
@@ -193,6 +204,9 @@ def encode_cluster(L, T, c, t, nodes, pod, means):
     if demand[DEMAND.siblings] <= 0:
         talking = 0.0
     per_sibling = inverse(demand[DEMAND.siblings])
+    means[AGE] = -1.0
+    means[ALL_REMOTE] = traffic(talking)
+    means[ACROSS : ACROSS + T.zone_rtt_ms.shape[1]] = -1.0
     expected_cpu, expected_network, requested_memory, empty = 0.0, 0.0, 0.0, 0.0
     for node in range(nodes.shape[0]):
         row = nodes[node]
@@ -209,7 +223,7 @@ def encode_cluster(L, T, c, t, nodes, pod, means):
         expected_cpu += cpu
         expected_network += network
         empty += row[F.empty]
-        encode_siblings(L, c, node, talking, per_sibling, row)
+        encode_siblings(L, T, c, t, node, talking, per_sibling, means, row)
         encode_spec(T, t, node, demand[DEMAND.soft_ms], most_price, most_power, most_cpu, row)
     encode_pod(L, c, candidates, sum_cpu / each, sum_memory / each, pod)
     pod[G.mean_cpu_expected] = expected_cpu / each

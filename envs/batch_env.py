@@ -20,11 +20,11 @@ from agent.features import NODE_FEATURES, POD_FEATURES, Encoding
 from envs import batch_arrays as arrays
 from envs import batch_kernels as kernels
 from envs.batch_arrays import COUNT, DEMAND, NODE, TAPE_NODE, Live, Tapes
-from envs.batch_encode import MEANS
+from envs.batch_encode import room
 from envs.workloads import tape as tapes
 from envs.workloads.tape import Tape
 
-CHUNK = 128  # clusters that a thread takes at a time: their columns stay in the cache
+CHUNK = 512  # clusters that a thread takes at most at a time: each handing over costs as much as several decisions
 
 Rows = NDArray[np.int64]
 
@@ -214,8 +214,10 @@ class BatchEnv:
         if out is not None and (len(out.nodes), len(out.pod)) != (self.clusters, self.clusters):
             raise InputError(f"the arrays for features have no row for each of {self.clusters} clusters")
 
+        size = max(min(CHUNK, -(-len(rows) // self.threads)), 1)
+
         def part(first: int) -> None:
-            some = slice(first, first + CHUNK)
+            some = slice(first, first + size)
             kernels.run_clusters(
                 self._live,
                 self._tape,
@@ -224,10 +226,10 @@ class BatchEnv:
                 self.assume,
                 features.nodes,
                 features.pod,
-                np.zeros(MEANS),
+                room(self._tape.zone_rtt_ms.shape[1]),
             )
 
-        self._each(part, range(0, len(rows), CHUNK))
+        self._each(part, range(0, len(rows), size))
 
     def _each(self, work: Callable[[int], None], items: range) -> None:
         if self._pool is None or len(items) == 1:
