@@ -64,6 +64,14 @@ def neutral_where_missing(values: FloatArray, candidates: BoolArray, missing: Bo
     return np.where(held, masked_median(values, usable)[..., None], values)
 
 
+def held_scores(
+    scorer: Scorer, state: ClusterState, demand: Demand, candidates: BoolArray, stale_after_s: float
+) -> FloatArray:
+    """The scorer's values as the sidecar uses them: nodes without usable metrics held neutral."""
+    values = scorer.score(state, demand, candidates)
+    return neutral_where_missing(values, candidates, missing_metrics(state, scorer.needs, stale_after_s))
+
+
 def masked_median(values: FloatArray, mask: BoolArray) -> FloatArray:
     """Median along the last axis of the values under the mask; 0 where the mask is empty."""
     count = mask.sum(axis=-1)

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from agent.cluster import BoolArray, FloatArray, IntArray
 from agent.errors import InputError
 from agent.features import STALE_AFTER_S
-from agent.scorer import Scorer, missing_metrics, neutral_where_missing
+from agent.scorer import Scorer, held_scores
 from envs.dynamics.costs import TERMS
 from envs.dynamics.world import Loads, World
 from envs.rewards import dollars
@@ -90,9 +90,8 @@ class RecordedWorld(WatchedWorld):
 
 def best_node(scorer: Scorer, world: World, rng: np.random.Generator) -> int:
     """The candidate with the highest score, one at random among equals; nodes without metrics are held neutral."""
-    state, demand, candidates = world.state(), world.demand(), world.candidates()
-    values = scorer.score(state, demand, candidates)
-    values = neutral_where_missing(values, candidates, missing_metrics(state, scorer.needs, STALE_AFTER_S))
+    candidates = world.candidates()
+    values = held_scores(scorer, world.state(), world.demand(), candidates, STALE_AFTER_S)
     allowed = np.where(candidates, values, -np.inf)
     return int(rng.choice(np.flatnonzero(candidates & (allowed >= allowed.max()))))
 

@@ -22,7 +22,7 @@ from rich.table import Table
 from agent.cluster import FloatArray, IntArray
 from agent.features import STALE_AFTER_S
 from agent.heuristics.registry import SCORERS, scorer_by_name
-from agent.scorer import Scorer, missing_metrics, neutral_where_missing
+from agent.scorer import Scorer, held_scores
 from envs.batch_arrays import COUNT, RUN_MORE
 from envs.batch_env import BatchEnv
 from envs.dynamics.costs import SECONDS_PER_HOUR, TERMS
@@ -91,9 +91,8 @@ def _look_ahead(
 
 def _likeliest(env: BatchEnv, base: Scorer, count: int, rng: np.random.Generator) -> IntArray:
     """The base rule's first choice, other nodes it likes, and, for a change of mind, some at random."""
-    state, candidates = env.state(), env.candidates()
-    missing = missing_metrics(state, base.needs, STALE_AFTER_S)
-    values = neutral_where_missing(base.score(state, env.demand(), candidates), candidates, missing)
+    candidates = env.candidates()
+    values = held_scores(base, env.state(), env.demand(), candidates, STALE_AFTER_S)
     noise = rng.random(values.shape)
     ranked = np.argsort(np.where(candidates, -values + 1e-9 * noise, np.inf), axis=1)
     shuffled = np.argsort(np.where(candidates, noise, np.inf), axis=1)

@@ -13,7 +13,7 @@ import numpy as np
 
 from agent.cluster import BoolArray, FloatArray, IntArray
 from agent.features import STALE_AFTER_S
-from agent.scorer import Scorer, missing_metrics, neutral_where_missing
+from agent.scorer import Scorer, held_scores
 from envs.batch_env import BatchEnv
 from envs.dynamics.costs import SECONDS_PER_HOUR, TERMS
 from envs.rewards import weighted_cost
@@ -56,10 +56,8 @@ def play(scorer: Scorer, tape: Tape, seed: int = 0, assume: bool = True, progres
 
 def choose(scorer: Scorer, env: BatchEnv, rng: np.random.Generator) -> IntArray:
     """The node that the scorer likes best, for every cluster."""
-    state, candidates = env.state(), env.candidates()
-    values = scorer.score(state, env.demand(), candidates)
-    missing = missing_metrics(state, scorer.needs, STALE_AFTER_S)
-    return best(neutral_where_missing(values, candidates, missing), candidates, rng)
+    candidates = env.candidates()
+    return best(held_scores(scorer, env.state(), env.demand(), candidates, STALE_AFTER_S), candidates, rng)
 
 
 def best(values: FloatArray, candidates: BoolArray, rng: np.random.Generator) -> IntArray:
