@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from agent.cluster import BoolArray, ClusterState, Demand, FloatArray
+from agent.features import Encoding
 
 # The metric groups of ClusterState that can be missing or stale.
 METRIC_GROUPS = ("cpu", "memory", "network")
@@ -33,6 +34,15 @@ class Scorer(Protocol):
         ...
 
     def score(self, state: ClusterState, demand: Demand, candidates: BoolArray) -> FloatArray:
+        """One value per node, ``(..., nodes)``."""
+        ...
+
+
+@runtime_checkable
+class FeatureScorer(Scorer, Protocol):
+    """A scorer that reads nothing but features: where they are at hand already, ``rate`` takes them as they are."""
+
+    def rate(self, encoding: Encoding, candidates: BoolArray) -> FloatArray:
         """One value per node, ``(..., nodes)``."""
         ...
 

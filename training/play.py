@@ -13,7 +13,7 @@ import numpy as np
 
 from agent.cluster import BoolArray, FloatArray, IntArray
 from agent.features import STALE_AFTER_S
-from agent.scorer import Scorer, held_scores
+from agent.scorer import FeatureScorer, Scorer, held_scores, missing_metrics, neutral_where_missing
 from envs.batch_env import BatchEnv
 from envs.dynamics.costs import SECONDS_PER_HOUR, TERMS
 from envs.rewards import weighted_cost
@@ -56,8 +56,16 @@ def play(scorer: Scorer, tape: Tape, seed: int = 0, assume: bool = True, progres
 
 def choose(scorer: Scorer, env: BatchEnv, rng: np.random.Generator) -> IntArray:
     """The node that the scorer likes best, for every cluster."""
-    candidates = env.candidates()
-    return best(held_scores(scorer, env.state(), env.demand(), candidates, STALE_AFTER_S), candidates, rng)
+    return best(values_of(scorer, env), env.candidates(), rng)
+
+
+def values_of(scorer: Scorer, env: BatchEnv) -> FloatArray:
+    """The scorer's values for every cluster, as the sidecar uses them; compiled features for who needs no more."""
+    state, candidates = env.state(), env.candidates()
+    if not isinstance(scorer, FeatureScorer):
+        return held_scores(scorer, state, env.demand(), candidates, STALE_AFTER_S)
+    missing = missing_metrics(state, scorer.needs, STALE_AFTER_S)
+    return neutral_where_missing(scorer.rate(env.encode(), candidates), candidates, missing)
 
 
 def best(values: FloatArray, candidates: BoolArray, rng: np.random.Generator) -> IntArray:
