@@ -125,7 +125,7 @@ def _apps(scenario: Scenario, rng: Rng) -> Columns:
     popularity /= popularity.sum()
     cpu = _with_mean(apps.cpu_request_millicores, popularity, rng)
     memory = _with_mean(apps.memory_mib_per_core, popularity, rng) * cpu / 1000.0
-    external = _lognormal(apps.external_mbps, count, rng)
+    external = _with_mean(apps.external_mbps, popularity, rng)
     receive = _draw(apps.receive_share, count, rng)
     chatty = rng.random(count) < apps.chatty
     soft_ms = np.where(rng.random(count) < apps.latency_limited, _draw(apps.latency_soft_ms, count, rng), np.nan)
