@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -58,6 +59,8 @@ def test_import_contracts_hold():
         ("envs/dynamics/stray.py", "import pilotfish", "envs is not allowed to import pilotfish"),
         ("serving/stray.py", "import training", "serving is not allowed to import training"),
         ("serving/stray.py", "def f():\n    import torch", "serving is not allowed to import torch"),
+        ("serving/stray.py", "import models.linear", "serving.stray is not allowed to import models.linear"),
+        ("models/manifest.py", "import torch", "serving is not allowed to import torch"),
         ("serving/stray.py", "import envs.packing", "serving.stray is not allowed to import envs.packing"),
     ],
 )
@@ -85,21 +88,29 @@ def serve_environment(tmp_path_factory) -> Path:
     return environment
 
 
+def files_below(folder: Path) -> set[Path]:
+    return {file.relative_to(folder) for file in folder.rglob("*") if file.is_file()}
+
+
 @pytest.mark.slow
-def test_serve_extra_alone_scores_a_pod_and_loads_no_training_library(serve_environment, tmp_path):
+def test_serve_extra_alone_scores_a_pod_by_the_policy_and_loads_no_training_library(
+    serve_environment, model_folder, tmp_path
+):
     command = [serve_environment / "bin" / "python", "-c", SCORE_ONE_POD]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    environment = os.environ | {"PILOTFISH_MODEL__FOLDER": str(model_folder)}
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     result = json.loads(run.stdout.splitlines()[-1])
     assert result["answer"]["scores"]
+    assert result["answer"]["source"] == "policy"
     assert TRAINING_LIBRARIES.isdisjoint(result["loaded"])
 
 
 @pytest.mark.slow
-def test_wheel_holds_every_scenario_and_no_benchmark(serve_environment):
+def test_wheel_holds_every_scenario_and_model_and_no_benchmark(serve_environment):
     (installed,) = serve_environment.glob("lib/python*/site-packages")
-    here = {file.name for file in (ROOT / "envs" / "scenarios").glob("*.yaml")}
-    assert {file.name for file in (installed / "envs" / "scenarios").glob("*.yaml")} == here
+    for folder in ("envs/scenarios", "models/released"):
+        assert files_below(installed / folder) == files_below(ROOT / folder) != set()
     assert not (installed / "benchmarks").exists()
     command = [serve_environment / "bin" / "pilotfish", "benchmark", "env"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)

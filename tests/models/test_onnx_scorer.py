@@ -17,8 +17,10 @@ from tests.tiny_model import release
 NODES = 6
 EVERY = np.ones(NODES, dtype=bool)
 NARROW = FeatureRange(min=-1.0, low=0.25, high=0.75, max=2.0)
-PROBE = "cpu_used_ratio"
-COLUMN = list(NODE_FEATURES).index(PROBE)
+PROBED = ("cpu_used_ratio", "rx_ratio", "tx_ratio", "rx_expected_ratio")
+COLUMNS = [list(NODE_FEATURES).index(name) for name in PROBED]
+COLUMN = COLUMNS[0]
+VALUES = NODES * len(NODE_FEATURES) + len(POD_FEATURES)
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +30,8 @@ def scorer(model_folder):
 
 @pytest.fixture(scope="module")
 def narrow(tmp_path_factory):
-    """Three node features have seen only the middle of their range: together 8.6 % of a node's values."""
-    ranges = dict.fromkeys((PROBE, "rx_ratio", "tx_ratio"), NARROW)
+    """Some node features have seen only the middle of their range: together more than 5 % of a node's values."""
+    ranges = dict.fromkeys(PROBED, NARROW)
     return OnnxScorer.load(release(tmp_path_factory.mktemp("narrow") / "default", **ranges))
 
 
@@ -77,20 +79,17 @@ def test_values_beyond_the_recorded_range_count_as_its_ends(narrow):
 
 
 def in_the_middle(encoding):
-    for name in (PROBE, "rx_ratio", "tx_ratio"):
-        encoding = with_column(encoding, 0.5, list(NODE_FEATURES).index(name))
-    return encoding
+    return with_column(encoding, 0.5, COLUMNS)
 
 
 def test_the_guard_counts_values_off_the_percentiles_of_candidates_and_pod(narrow):
     calm = in_the_middle(random_encoding())
     odd = with_column(calm, 0.9)
-    all_values = NODES * len(NODE_FEATURES) + len(POD_FEATURES)
     assert narrow.share_outside(calm, EVERY) == 0.0
-    assert narrow.share_outside(odd, EVERY) == pytest.approx(NODES / all_values)
+    assert narrow.share_outside(odd, EVERY) == pytest.approx(NODES / VALUES)
     some = np.arange(NODES) < 2
     assert narrow.share_outside(odd, some) == pytest.approx(2 / (2 * len(NODE_FEATURES) + len(POD_FEATURES)))
-    assert narrow.share_outside(Encoding(calm.nodes, calm.pod + 20.0), EVERY) == len(POD_FEATURES) / all_values
+    assert narrow.share_outside(Encoding(calm.nodes, calm.pod + 20.0), EVERY) == len(POD_FEATURES) / VALUES
 
 
 def test_the_ends_of_the_percentiles_are_inside_and_nan_is_not(narrow):
@@ -103,9 +102,9 @@ def test_the_ends_of_the_percentiles_are_inside_and_nan_is_not(narrow):
 def test_the_guard_trips_above_5_percent_and_row_by_row(narrow):
     calm = in_the_middle(random_encoding(3))
     nodes = calm.nodes.copy()
-    columns = [list(NODE_FEATURES).index(name) for name in (PROBE, "rx_ratio", "tx_ratio")]
-    nodes[1][:, columns] = 0.9  # 18 of 224 values
-    nodes[2][:, columns[0]] = 0.9  # 6 of them
+    nodes[1][:, COLUMNS] = 0.9
+    nodes[2][:, COLUMN] = 0.9
+    assert NODES < 0.05 * VALUES < 4 * NODES
     mask = np.ones((3, NODES), dtype=bool)
     assert narrow.out_of_range(Encoding(nodes, calm.pod), mask).tolist() == [False, True, False]
 
@@ -116,7 +115,8 @@ def odd_cluster():
 
 
 def test_one_cluster_out_of_range_is_refused_with_the_share(narrow):
-    with pytest.raises(OutOfRange, match=r"8\.0% of the values are off the range .* more than 5%"):
+    share = f"{4 * NODES / VALUES:.1%}"
+    with pytest.raises(OutOfRange, match=f"{share} of the values are off the range .* more than 5%"):
         narrow.score(odd_cluster(), build_demand(NODES), EVERY)
 
 
@@ -163,7 +163,7 @@ def by_hand(inputs: dict[str, list[int | str]]) -> bytes:
 @pytest.mark.parametrize(
     ("inputs", "said"),
     [
-        ({"x": ["b", "n", 35]}, "it must take nodes, pod, mask and give scores"),
+        ({"x": ["b", "n", 3]}, "it must take nodes, pod, mask and give scores"),
         ({"nodes": ["b", "n", 3], "pod": ["b", len(POD_FEATURES)], "mask": ["b", "n"]}, "it takes 3 nodes features"),
         ({"nodes": ["b", "n", len(NODE_FEATURES)], "pod": ["b", 2], "mask": ["b", "n"]}, "it takes 2 pod features"),
     ],

@@ -1,6 +1,7 @@
 """The sidecar as a process: what a user and a kubelet see."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -18,9 +19,10 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-def pilotfish(*arguments: str) -> subprocess.Popen:
+def pilotfish(*arguments: str, **environment: str) -> subprocess.Popen:
     command = [sys.executable, "-m", "pilotfish", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    given = {"env": os.environ | environment}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **given)
 
 
 def ask(port: int, path: str, body: dict | None = None) -> dict:
@@ -47,8 +49,8 @@ def port():
 
 
 @pytest.fixture
-def demo(port):
-    process = pilotfish("demo", "--port", str(port))
+def demo(port, model_folder):
+    process = pilotfish("demo", "--port", str(port), PILOTFISH_MODEL__FOLDER=str(model_folder))
     wait_until_ready(process, port)
     yield process
     process.kill()
@@ -57,7 +59,7 @@ def demo(port):
 
 def test_the_demo_scores_a_pod_and_leaves_within_two_seconds_of_a_term(demo, port):
     reply = ask(port, "/v1/score", {"requirements": {"cpu": "250m", "memory": "64Mi", "network_mbps": 20}})
-    assert reply["source"] == "expected_utilisation"
+    assert reply["source"] == "policy"
     assert reply["best"] == reply["scores"][0]["node"]
     assert reply["ages_s"]["network"] < 90
     began_s = time.monotonic()
