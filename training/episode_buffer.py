@@ -1,0 +1,80 @@
+"""What MaskablePPO learns from: decisions of several scenarios, each batch from one of them.
+
+Scenarios differ in their number of nodes, so their decisions cannot lie in one array; padding all to the largest would
+cost several times the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from sb3_contrib.common.maskable.buffers import MaskableDictRolloutBufferSamples
+
+from agent.cluster import FloatArray
+from training.episodes import Decisions
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """Decisions of one scenario, with how good each was and what the critic should have said, (decisions,)."""
+
+    decisions: Decisions
+    advantages: FloatArray
+    returns: FloatArray
+
+
+class EpisodeBuffer:
+    """Stands in for stable-baselines3's rollout buffer: ``get`` is all that MaskablePPO.train asks of it."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.lessons: Sequence[Lesson] = ()
+        self._rng = np.random.default_rng(seed)
+
+    def fill(self, lessons: Sequence[Lesson]) -> None:
+        self.lessons = lessons
+
+    @property
+    def values(self) -> FloatArray:
+        return np.concatenate([_of_decisions(lesson, lesson.decisions.value) for lesson in self.lessons])
+
+    @property
+    def returns(self) -> FloatArray:
+        return np.concatenate([lesson.returns for lesson in self.lessons])
+
+    def get(self, batch_size: int) -> Generator[MaskableDictRolloutBufferSamples, None, None]:
+        """Every decision once, in batches of one scenario each, the batches of all scenarios mixed."""
+        batches = [
+            (lesson, rows)
+            for lesson in self.lessons
+            for rows in _split(self._rng.permutation(len(lesson.advantages)), batch_size)
+        ]
+        for index in self._rng.permutation(len(batches)):
+            yield _samples(*batches[index])
+
+
+def _split(rows: np.ndarray, size: int) -> list[np.ndarray]:  # type: ignore[type-arg]
+    return np.array_split(rows, max(round(len(rows) / size), 1))
+
+
+def _of_decisions(lesson: Lesson, dense: FloatArray) -> FloatArray:
+    return np.asarray(dense[lesson.decisions.step, lesson.decisions.cluster])
+
+
+def _samples(lesson: Lesson, rows: np.ndarray) -> MaskableDictRolloutBufferSamples:  # type: ignore[type-arg]
+    made = lesson.decisions
+
+    def tensor(values: np.ndarray) -> torch.Tensor:  # type: ignore[type-arg]
+        return torch.as_tensor(values[rows], dtype=torch.float32)
+
+    return MaskableDictRolloutBufferSamples(
+        observations={"nodes": tensor(made.nodes), "pod": tensor(made.pod)},
+        actions=torch.as_tensor(made.action[rows]),
+        old_values=tensor(_of_decisions(lesson, made.value)),
+        old_log_prob=tensor(made.log_p),
+        advantages=tensor(lesson.advantages),
+        returns=tensor(lesson.returns),
+        action_masks=torch.as_tensor(made.mask[rows]),
+    )
