@@ -21,14 +21,14 @@ from agent.cluster import BoolArray, ClusterState, Demand, FloatArray
 from agent.heuristics.expected_utilisation import ExpectedUtilisation
 from agent.heuristics.least_allocated import LeastAllocated
 from agent.heuristics.neutral import Neutral
-from agent.scorer import Scorer, Scores, ScoringUnavailable, missing_metrics, neutral_where_missing
+from agent.scorer import OutOfRange, Scorer, Scores, ScoringUnavailable, missing_metrics, neutral_where_missing
 
 logger = logging.getLogger(__name__)
 
 NEUTRAL = Neutral().name
 
 # Why a step was skipped, in one word each: the values of a metric label.
-SKIP_REASONS = ("stale", "breaker", "unavailable", "failed", "not_finite", "deadline")
+SKIP_REASONS = ("stale", "breaker", "out_of_range", "unavailable", "failed", "not_finite", "deadline")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,8 @@ class Ladder:
             return self._take(step, question)
         except _SkippedError as why:
             return Skip(name, why.reason, str(why))
+        except OutOfRange as why:  # says nothing about its health, so it moves no breaker
+            return Skip(name, "out_of_range", str(why))
         except ScoringUnavailable as why:
             step.breaker.failed()
             logger.warning("%s skipped: %s", name, why)
@@ -165,12 +167,15 @@ def _neutral(candidates: BoolArray, notes: Sequence[str]) -> Scores:
     return Scores(np.zeros(candidates.shape), NEUTRAL, "; ".join(notes))
 
 
-def ladder_without_policy(
+def standard_ladder(
     clock: Clock,
     new_breaker: Callable[[], Breaker],
     freshness: Freshness,
     on_skip: Callable[[Skip], None] = lambda skip: None,
+    policy: Scorer | None = None,
 ) -> Ladder:
-    """Traffic, then requests, then neutral: what serves until a trained policy is put in front."""
-    scorers: tuple[Scorer, ...] = (ExpectedUtilisation(), LeastAllocated())
+    """The trained policy, where there is one, then traffic, then requests, then neutral."""
+    scorers: list[Scorer] = [ExpectedUtilisation(), LeastAllocated()]
+    if policy is not None:
+        scorers.insert(0, policy)
     return Ladder([Step(scorer, new_breaker(), freshness) for scorer in scorers], clock, on_skip)

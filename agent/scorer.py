@@ -18,6 +18,10 @@ class ScoringUnavailable(Exception):
     """This scorer cannot answer now; the message says why, the ladder takes the next step."""
 
 
+class OutOfRange(ScoringUnavailable):
+    """The scorer is sound, but this cluster is unlike those it was made for: no failure, only a modest silence."""
+
+
 class Scorer(Protocol):
     """Higher is better. Values of nodes that are no candidates mean nothing.
 

@@ -17,9 +17,10 @@ from agent.breaker import Breaker, Clock
 from agent.cluster import BoolArray, ClusterState, Demand, IntArray, Pod
 from agent.demand import demand_of
 from agent.feasibility import feasibility
-from agent.ladder import Freshness, Ladder, Skip, ladder_without_policy
+from agent.ladder import Freshness, Ladder, Skip, standard_ladder
 from agent.quantise import quantise
 from agent.scorer import METRIC_GROUPS, Scores
+from serving.policy import Policy, load_policy
 from serving.settings import Settings
 from serving.snapshot import Snapshot
 
@@ -45,6 +46,7 @@ class Decision:
     filtered: dict[str, list[str]]  # nodes that were asked for and cannot take the pod
     demand: Demand
     ages_s: Ages  # median over the asked nodes that have the metric
+    model: str | None  # label of the model that answered; None if a heuristic did
 
     @property
     def best(self) -> str | None:
@@ -59,11 +61,13 @@ class Decider:
         clock: Clock,
         deadline_s: float,
         on_ranking: Callable[[Ranking], None] = lambda ranking: None,
+        policy: Policy | None = None,
     ) -> None:
         self.ladder = ladder
         self.assumed = assumed
         self.clock = clock
         self.deadline_s = deadline_s
+        self.policy = policy or Policy()
         self._on_ranking = on_ranking
 
     def decide(self, snapshot: Snapshot, pod: Pod, asked: BoolArray | None = None, assume: bool = True) -> Decision:
@@ -79,7 +83,8 @@ class Decider:
         if assume and pod.uid and ranking.best is not None:
             self.assumed.assume(pod.uid, names[ranking.best], requests_of(demand), expected_of(demand), now_s)
         filtered = {name: why for name, why in feasible.reasons.items() if asked[snapshot.index_of[name]]}
-        return Decision(names, candidates, ranking, filtered, demand, median_ages(state, asked))
+        model = self.policy.label_for(demand, ranking.scores.source)
+        return Decision(names, candidates, ranking, filtered, demand, median_ages(state, asked), model)
 
     def rank(
         self, state: ClusterState, demand: Demand, candidates: BoolArray, key: str, deadline_s: float | None = None
@@ -114,17 +119,19 @@ def median_ages(state: ClusterState, asked: BoolArray) -> Ages:
 def new_decider(
     settings: Settings, clock: Clock, on_ranking: Callable[[Ranking], None], on_skip: Callable[[Skip], None]
 ) -> Decider:
-    """The ladder without a policy, as the settings say."""
+    """The ladder as the settings say; without a usable model it begins with the heuristics."""
     freshness = Freshness(settings.ladder.stale_after_s, settings.ladder.min_fresh_share)
     breaker = settings.breaker
+    policy = load_policy(settings.model)
 
     def new_breaker() -> Breaker:
         return Breaker(clock, breaker.failures_to_open, breaker.cooldown_s)
 
     return Decider(
-        ladder_without_policy(clock, new_breaker, freshness, on_skip),
+        standard_ladder(clock, new_breaker, freshness, on_skip, policy.scorer),
         Assumed(settings.assumed.provisional_s, settings.assumed.bound_s, settings.assumed.window_s),
         clock,
         settings.ladder.deadline_ms / 1000.0,
         on_ranking,
+        policy,
     )

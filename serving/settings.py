@@ -18,6 +18,9 @@ from agent.errors import InputError
 ENV_PREFIX = "PILOTFISH_"
 ENV_DELIMITER = "__"
 
+RELEASED_MODEL = "released"
+NO_MODEL = "none"
+
 
 class Group(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -43,6 +46,17 @@ class LadderSettings(Group):
     stale_after_s: float = Field(90.0, gt=0, description="metrics older than this count as missing")
     min_fresh_share: float = Field(
         0.5, ge=0, le=1, description="share of the candidates that need fresh metrics for a step that uses them"
+    )
+
+
+class ModelSettings(Group):
+    """The trained policy, the first step of the ladder."""
+
+    folder: str = Field(
+        RELEASED_MODEL, description="folder of the model; `released` is the one shipped, `none` is heuristics alone"
+    )
+    gpu_folder: str = Field(
+        RELEASED_MODEL, description="the same for pods that ask for GPUs; with `none` the other model scores them too"
     )
 
 
@@ -76,6 +90,7 @@ class Settings(BaseSettings):
 
     server: ServerSettings = ServerSettings()
     ladder: LadderSettings = LadderSettings()
+    model: ModelSettings = ModelSettings()
     breaker: BreakerSettings = BreakerSettings()
     assumed: AssumedSettings = AssumedSettings()
     simulation: SimulationSettings = SimulationSettings()

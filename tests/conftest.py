@@ -19,6 +19,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder with a small untrained policy; tests that change it copy it first."""
+    from tests.tiny_model import release
+
+    return release(tmp_path_factory.mktemp("model") / "default")
+
+
+@pytest.fixture(scope="session")
 def traces(request: pytest.FixtureRequest) -> Path:
     """The folder with the public traces; tests that need it are skipped without."""
     folder = request.config.getoption("--traces")

@@ -62,6 +62,46 @@ def headroom(
 
 
 @app.command()
+def evaluate(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[MODEL]...", help="A model's folder, or a heuristic; the released one if not given."),
+    ] = None,
+    scenario: Annotated[list[str] | None, typer.Option(help="Only this one; may be given often.")] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="How many episodes of each scenario.")] = 50,
+    seed: Annotated[int, typer.Option(min=0, help="Training uses seeds below a million.")] = 1_000_000,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line for each scenario.")] = False,
+    report: Annotated[Path | None, typer.Option(help="Write tables, plots and ablations to this HTML file.")] = None,
+    traces: Traces = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Count malformed trace rows, do not stop.")] = False,
+    ray_address: Annotated[
+        str | None, typer.Option(help="Play on this Ray cluster; `local` starts one on this machine.")
+    ] = None,
+) -> None:
+    """Compare models with every baseline on the same arrivals."""
+    from training.evaluate import Exam, run
+
+    exam = Exam(episodes, seed, traces, skip_bad, ray_address)
+    run(models or [], scenarios=scenario or [], exam=exam, as_json=as_json, report=report)
+
+
+@app.command()
+def cem(
+    scenario: Annotated[
+        list[str] | None, typer.Option(help="mix, or a scenario for a vector of its own; all of them if not given.")
+    ] = None,
+    decisions: Annotated[int, typer.Option(min=1, help="Decisions to spend on each vector.")] = 50_000_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the episodes and of the search.")] = 0,
+    out: Annotated[Path, typer.Option(help="The folder for weights.json.")] = Path("runs/linear"),
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line for each vector.")] = False,
+) -> None:
+    """Tune a linear scorer by the cross-entropy method."""
+    from training.cem import run
+
+    run(scenario or [], decisions=decisions, seed=seed, out=out, as_json=as_json)
+
+
+@app.command()
 def scenarios(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line for each scenario.")] = False,
 ) -> None:

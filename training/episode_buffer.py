@@ -14,7 +14,7 @@ import torch
 from sb3_contrib.common.maskable.buffers import MaskableDictRolloutBufferSamples
 
 from agent.cluster import FloatArray
-from training.episodes import Decisions
+from training.group_episodes import Decisions
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,111 +1,173 @@
-"""Whole episodes of groups of clusters, played by the policy that learns, with all that learning needs of them."""
+"""One piece of an evaluation: some episodes of one scenario, played by one contestant.
+
+A piece is small, says all it depends on, and gives the same numbers in whatever process and order it runs: that is what
+lets pieces be spread over machines and repeated when one of them dies.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from agent.cluster import BoolArray, FloatArray, IntArray
-from agent.features import Encoding, FeatureArray
-from envs.batch_arrays import COUNT, POD_STATE
-from envs.batch_credit import ATTRIBUTED
+from agent.cluster import FloatArray
 from envs.batch_env import BatchEnv
-from envs.dynamics.costs import TERMS
-from envs.rewards import WEIGHTS
+from envs.dynamics.costs import SECONDS_PER_HOUR, TERMS
+from envs.workloads import tape as tapes
+from envs.workloads.replay import TraceFolder
+from envs.workloads.scenario import Scenario
+from envs.workloads.synthetic import sizes_of
 from envs.workloads.tape import Tape
+from training.as_served import AsServed
+from training.contestants import Contestant, player
+from training.play import Played, Progress
+from training.sampling import Sampled, Sampler, together
+from training.shuffling import shuffled
+from training.worlds import make_world
 
-Act = Callable[[FeatureArray, FeatureArray, BoolArray], tuple[IntArray, FloatArray, FloatArray]]  # actions, values, log p
-
-SHARED_USD = np.where([name in ATTRIBUTED for name in TERMS], 0.0, WEIGHTS.values())  # of the terms without an owner
-ALL_USD = WEIGHTS.values()
+NODE_ROWS = 6000  # nodes of all episodes of a piece: more are hardly faster, and 500-node clusters must fit in memory
 
 
 @dataclass(frozen=True, slots=True)
-class Decisions:
-    """All decisions of the episodes, in the order in which they were taken; (decisions, ...) unless said otherwise."""
+class Handicap:
+    """What is taken from a contestant on purpose; nothing by default."""
 
-    nodes: FeatureArray  # (decisions, nodes, features)
-    pod: FeatureArray
-    mask: BoolArray  # (decisions, nodes)
-    action: IntArray
-    log_p: FloatArray
-    step: IntArray  # where the decision lies in the arrays (steps, clusters)
-    cluster: IntArray
-    tape: IntArray  # the group
-    pod_index: IntArray  # on the tape
-    own_usd: FloatArray  # what the pod costs over the rest of the episode, by its own account
-    followed: BoolArray  # bound where the policy said
-    cost_usd: FloatArray  # (steps, clusters): of the terms that nobody owns, until the next decision
-    value: FloatArray  # (steps, clusters)
-    last_value: FloatArray  # (clusters,)
-    elapsed_s: FloatArray  # (steps, clusters)
-    active: BoolArray  # (steps, clusters)
-    usd_per_hour: FloatArray  # (clusters,): all terms
+    shuffle: tuple[str, ...] = ()  # features of nodes that are exchanged between the candidates
+    assume: bool = True  # placements newer than the metrics are counted
+    delay_s: float | None = None  # metrics come this late, whatever the scenario says
+    missing: float = 0.0  # share of the scrapes that get lost on top
+
+    def tape(self, tape: Tape, rng: np.random.Generator) -> Tape:
+        """The same world with worse metrics: pods and loads stay what they are."""
+        if self.delay_s is not None:
+            tape = replace(tape, scrape_delay_s=np.full_like(tape.scrape_delay_s, self.delay_s))
+            tapes.validate(tape)
+        if self.missing:
+            lost = tape.scrape_missing | (rng.random(tape.scrape_missing.shape) < self.missing)
+            tape = replace(tape, scrape_missing=lost)
+        return tape
 
 
-class _Steps:
-    """What is noted at each step, put together at the end."""
+NONE = Handicap()
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    contestant: Contestant
+    scenario: Scenario
+    seed: int
+    first: int  # number of the first episode
+    count: int
+    traces: Path | None = None
+    skip_bad: bool = False
+    handicap: Handicap = field(default=NONE)
+    sample: bool = False  # look at the nodes on the way: slower
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one contestant's episodes."""
+
+    played: Played
+    asked: int  # decisions with a choice that a policy was asked for; 0 for a baseline
+    answered: int
+    sampled: Sampled | None = None
+
+    @property
+    def cost(self) -> FloatArray:
+        return self.played.cost_per_hour
+
+    @property
+    def answered_share(self) -> float | None:
+        return self.answered / self.asked if self.asked else None
+
+
+def pieces_of(
+    contestants: Sequence[Contestant],
+    scenario: Scenario,
+    seed: int,
+    episodes: int,
+    traces: Path | None = None,
+    skip_bad: bool = False,
+    handicap: Handicap = NONE,
+    sample: bool = False,
+) -> list[Piece]:
+    """In the order in which tapes need to be made only once."""
+    size = max(NODE_ROWS // int(scenario.nodes.count.high), 4)
+    return [
+        Piece(each, scenario, seed, first, min(size, episodes - first), traces, skip_bad, handicap, sample)
+        for first in range(0, episodes, size)
+        for each in contestants
+    ]
+
+
+def play_piece(piece: Piece, progress: Progress | None = None) -> Outcome:
+    tape = _tapes.of(piece)
+    env = BatchEnv(tape, assume=piece.handicap.assume)
+    rng, own_rng = (np.random.default_rng((piece.seed, piece.first, stream)) for stream in (1, 2))
+    distortion = shuffled(piece.handicap.shuffle) if piece.handicap.shuffle else None
+    who = player(piece.contestant, piece.scenario.name, own_rng, distortion)
+    sampler = Sampler(env) if piece.sample else None
+    began_s = env.clock_s.copy()
+    terms = np.zeros((env.clusters, len(TERMS)))
+    while not env.done.all():
+        terms += env.step(who.choose(env, rng))
+        if sampler is not None:
+            sampler.look(env)
+        if progress is not None:
+            progress(float((env.clock_s / tape.horizon_s).mean()))
+    hours = np.maximum((env.clock_s - began_s) / SECONDS_PER_HOUR, 1e-9)
+    asked, answered = (who.asked, who.answered) if isinstance(who, AsServed) else (0, 0)
+    return Outcome(Played(terms, hours, env.decisions), asked, answered, sampler.sampled() if sampler else None)
+
+
+def joined(parts: Sequence[Outcome]) -> Outcome:
+    """One contestant's pieces, in order, as one."""
+    played = Played(
+        np.concatenate([part.played.terms for part in parts]),
+        np.concatenate([part.played.hours for part in parts]),
+        np.concatenate([part.played.decisions for part in parts]),
+    )
+    sampled = [part.sampled for part in parts if part.sampled is not None]
+    return Outcome(
+        played,
+        sum(part.asked for part in parts),
+        sum(part.answered for part in parts),
+        together(sampled) if sampled else None,
+    )
+
+
+class _Tapes:
+    """The tapes of the last piece, for the next contestant on them; and the traces, which take seconds to read."""
 
     def __init__(self) -> None:
-        self.rows: list[IntArray] = []
-        self.parts: dict[str, list[NDArray[np.generic]]] = {}
+        self._key: object = None
+        self._tape: Tape | None = None
+        self._traces: dict[tuple[Path, bool], TraceFolder] = {}
 
-    def note(self, **values: NDArray[np.generic]) -> None:
-        for name, value in values.items():
-            self.parts.setdefault(name, []).append(value)
+    def of(self, piece: Piece) -> Tape:
+        key = (piece.scenario.digest(), piece.seed, piece.first, piece.count, piece.traces, piece.handicap)
+        if self._tape is None or key != self._key:
+            self._tape = self._made(piece)
+            self._key = key
+        return self._tape
 
-    def joined(self, name: str) -> NDArray[np.generic]:
-        return np.concatenate(self.parts[name])
+    def traces(self, path: Path | None, skip_bad: bool) -> TraceFolder | None:
+        if path is None:
+            return None
+        if (path, skip_bad) not in self._traces:
+            self._traces[path, skip_bad] = TraceFolder(path, skip_bad)
+        return self._traces[path, skip_bad]
 
-    def dense(self, name: str, clusters: int) -> FloatArray:
-        """(steps, clusters), 0 where a cluster had no decision."""
-        out = np.zeros((len(self.rows), clusters))
-        for step, rows in enumerate(self.rows):
-            out[step, rows] = self.parts[name][step]
-        return out
-
-
-def play_episodes(act: Act, tape: Tape, group_size: int, own_account: bool, threads: int = 2) -> Decisions:
-    """Play each tape ``group_size`` times to its end. Without ``own_account`` all costs stay with the cluster."""
-    groups = len(tape.horizon_s)
-    env = BatchEnv(tape, np.repeat(np.arange(groups), group_size), threads=threads, credits=own_account)
-    usd_of_terms = SHARED_USD if own_account else ALL_USD
-    steps, encoding = _Steps(), env.encode()
-    actions = np.zeros(env.clusters, dtype=np.int64)
-    began_s, paid_usd = env.clock_s.copy(), np.zeros(env.clusters)
-    while not env.done.all():
-        rows = np.flatnonzero(~env.done)
-        nodes, pod, mask = encoding.nodes[rows], encoding.pod[rows], env.candidates()[rows].copy()
-        actions[rows], values, log_p = act(nodes, pod, mask)
-        waiting = env.live.waiting[rows, env.live.count[rows, COUNT.offered]].astype(np.int64)
-        before_s = env.clock_s.copy()
-        before_usd = env.live.pod_credit[rows, waiting] if own_account else np.zeros(len(rows))
-        terms = env.step(actions, encoding)
-        bound = env.live.pod_state[rows, waiting, POD_STATE.node]
-        paid_usd += terms @ ALL_USD
-        steps.rows.append(rows)
-        steps.note(
-            nodes=nodes, pod=pod, mask=mask, action=actions[rows], log_p=log_p, value=values, pod_index=waiting,
-            before_usd=before_usd, followed=bound == actions[rows], cost_usd=(terms @ usd_of_terms)[rows],
-            elapsed_s=(env.clock_s - before_s)[rows], step=np.full(len(rows), len(steps.rows) - 1), cluster=rows,
-        )  # fmt: skip
-    last_value = act(encoding.nodes, encoding.pod, env.candidates())[1]
-    return _decisions(env, steps, last_value, paid_usd * 3600.0 / np.maximum(env.clock_s - began_s, 1.0), own_account)
+    def _made(self, piece: Piece) -> Tape:
+        folder = self.traces(piece.traces, piece.skip_bad)
+        made = []
+        for index in range(piece.first, piece.first + piece.count):
+            rng = np.random.default_rng((piece.seed, index, 3))
+            made.append(piece.handicap.tape(make_world(piece.scenario, piece.seed, index, folder), rng))
+        return tapes.stack(made, sizes_of(piece.scenario))
 
 
-def _decisions(env: BatchEnv, steps: _Steps, last_value: FloatArray, usd_per_hour: FloatArray, own: bool) -> Decisions:
-    cluster, pod_index = steps.joined("cluster"), steps.joined("pod_index")
-    final_usd = env.live.pod_credit[cluster, pod_index] if own else np.zeros(len(cluster))
-    active = np.zeros((len(steps.rows), env.clusters), dtype=np.bool_)
-    active[steps.joined("step"), cluster] = True
-    return Decisions(
-        nodes=steps.joined("nodes"), pod=steps.joined("pod"), mask=steps.joined("mask"), action=steps.joined("action"),
-        log_p=steps.joined("log_p"), step=steps.joined("step"), cluster=cluster, tape=env.tape_of[cluster],
-        pod_index=pod_index, own_usd=final_usd - steps.joined("before_usd"), followed=steps.joined("followed"),
-        cost_usd=steps.dense("cost_usd", env.clusters), value=steps.dense("value", env.clusters),
-        last_value=last_value, elapsed_s=steps.dense("elapsed_s", env.clusters), active=active,
-        usd_per_hour=usd_per_hour,
-    )  # fmt: skip
+_tapes = _Tapes()

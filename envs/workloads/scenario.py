@@ -46,6 +46,15 @@ class LogNormal(Part):
     sigma: NotNegative
 
 
+class CutLogNormal(LogNormal):
+    """The same for shares of a capacity or a request: what lies above ``most`` becomes ``most``."""
+
+    most: Positive
+
+
+Amount = Span | CutLogNormal
+
+
 class NodeKind(Part):
     share: Positive = Field(1.0, description="how common this kind is, relative to the others")
     cpu_cores: Positive
@@ -81,11 +90,13 @@ class Apps(Part):
     popularity: NotNegative = Field(0.7, description="Zipf exponent: how unequal the apps are in number of pods")
     cpu_request_millicores: LogNormal
     memory_mib_per_core: LogNormal
-    cpu_use_ratio: Span = Field(Span(low=0.2, high=0.9), description="use over request, drawn for each app")
-    memory_use_ratio: Span = Span(low=0.4, high=0.95)
+    cpu_use_ratio: Amount = Field(
+        CutLogNormal(median=0.3, sigma=0.8, most=1.2), description="use over request, drawn for each app"
+    )
+    memory_use_ratio: Amount = CutLogNormal(median=0.33, sigma=0.8, most=1.0)
     use_jitter: NotNegative = Field(0.15, description="relative spread between the pods of one app")
     external_mbps: LogNormal = Field(description="receive plus transmit of a pod, outside the cluster; per app")
-    receive_share: Span = Span(low=0.2, high=0.6)
+    receive_share: Span = Span(low=0.19, high=0.53)
     chatty: Share = Field(0.5, description="share of the apps whose pods talk to each other")
     sibling_mbps: LogNormal = LogNormal(median=40, sigma=0.8)
     labelled: Share = Field(0.85, description="share of the apps whose pods carry an owner or part-of label")
@@ -124,9 +135,11 @@ class Loads(Part):
     app_memory_s: Positive = 120.0
     spikes_per_hour: NotNegative = Field(0.0, description="sudden peaks of an app")
     spike_factor: Positive = 3.0
-    background_cpu: Span = Span(low=0.02, high=0.15)
-    background_network: Span = Span(low=0.02, high=0.2)
-    background_sigma: NotNegative = 0.5
+    background_cpu: Amount = CutLogNormal(median=0.026, sigma=1.9, most=0.5)
+    background_network: Amount = CutLogNormal(median=0.048, sigma=1.14, most=0.2)
+    background_idle: Share = Field(0.46, description="share of the nodes without background traffic")
+    background_sigma: NotNegative = 0.55
+    background_correlation: Share = Field(0.3, description="of the logarithms of a node's CPU and traffic")
     background_memory_s: Positive = 180.0
 
 

@@ -14,13 +14,16 @@ import numpy as np
 
 from agent.cluster import FloatArray, IntArray
 from envs.workloads import tape as tapes
-from envs.workloads.scenario import LogNormal, Scenario, Span
+from envs.workloads.scenario import Amount, CutLogNormal, LogNormal, Scenario
 from envs.workloads.tape import Sizes, Tape
 
 Columns = dict[str, Any]
 Rng = np.random.Generator
 
-GENERATOR_VERSION = 1  # part of every result: raise it when the same scenario and seed give another tape
+# Thousandths of a GPU that a pod asks for, and how common: the six commonest sizes of the openb lists, rounded.
+GPU_PARTS = {810: 0.38, 470: 0.28, 320: 0.12, 650: 0.09, 230: 0.07, 160: 0.06}
+
+GENERATOR_VERSION = 2  # part of every result: raise it when the same scenario and seed give another tape
 
 
 def sizes_of(scenario: Scenario) -> Sizes:
@@ -103,7 +106,7 @@ def _nodes(scenario: Scenario, rng: Rng) -> Columns:
         "node_price_usd_per_hour": column("price_usd_per_hour"),
         "node_power_idle_watts": column("power_idle_watts"),
         "node_power_peak_watts": column("power_peak_watts"),
-        "node_background_memory_mib": memory_mib * rng.uniform(0.02, 0.06, count),
+        "node_background_memory_mib": memory_mib * rng.uniform(0.03, 0.11, count),
         "node_maintenance_start_s": start_s,
         "node_maintenance_end_s": start_s + 0.2 * scenario.horizon_s,
         "zone_rtt_ms": _rtt(scenario, rng),
@@ -122,7 +125,7 @@ def _apps(scenario: Scenario, rng: Rng) -> Columns:
     popularity /= popularity.sum()
     cpu = _with_mean(apps.cpu_request_millicores, popularity, rng)
     memory = _with_mean(apps.memory_mib_per_core, popularity, rng) * cpu / 1000.0
-    external = _lognormal(apps.external_mbps, count, rng)
+    external = _with_mean(apps.external_mbps, popularity, rng)
     receive = _draw(apps.receive_share, count, rng)
     chatty = rng.random(count) < apps.chatty
     soft_ms = np.where(rng.random(count) < apps.latency_limited, _draw(apps.latency_soft_ms, count, rng), np.nan)
@@ -242,7 +245,7 @@ def _gpu_requests(scenario: Scenario, count: int, rng: Rng) -> Columns:
     fractional = rng.random(count) < gpus.fractional
     sizes, weights = np.array(list(gpus.whole)), np.array(list(gpus.whole.values()))
     whole = rng.choice(sizes, size=count, p=weights / weights.sum())
-    part = rng.choice([100, 250, 330, 460, 500, 800], size=count)
+    part = rng.choice(list(GPU_PARTS), size=count, p=list(GPU_PARTS.values()))
     return {
         "pod_gpus": np.where(asks, np.where(fractional, 1, whole), 0),
         "pod_gpu_milli": np.where(asks & fractional, part, 1000),
@@ -257,8 +260,11 @@ def _loads(scenario: Scenario, nodes: int, sizes: Sizes, rng: Rng) -> Columns:
     app = np.where(peaks, app * loads.spike_factor, app)
     noise = _wander(sizes.steps, 3 * nodes, loads.step_s / loads.background_memory_s, rng)
     noise = noise.reshape(sizes.steps, 3, nodes)
+    shared = loads.background_correlation  # a node that computes more also sends and receives more
+    noise[:, 1:] = shared * noise[:, :1] + math.sqrt(1.0 - shared**2) * noise[:, 1:]
     level = np.exp(loads.background_sigma * noise - loads.background_sigma**2 / 2.0)
     cpu, network = _draw(loads.background_cpu, nodes, rng), _draw(loads.background_network, nodes, rng)
+    network = np.where(rng.random(nodes) < loads.background_idle, 0.0, network)
     return {
         "app_load": app,
         "background_cpu_ratio": np.minimum(level[:, 0] * cpu, 0.9),
@@ -285,8 +291,10 @@ def _wander(steps: int, width: int, forget: float, rng: Rng) -> FloatArray:
     return fresh
 
 
-def _draw(span: Span, count: int, rng: Rng) -> FloatArray:
-    return rng.uniform(span.low, span.high, count)
+def _draw(amount: Amount, count: int, rng: Rng) -> FloatArray:
+    if isinstance(amount, CutLogNormal):
+        return np.minimum(_lognormal(amount, count, rng), amount.most)
+    return rng.uniform(amount.low, amount.high, count)
 
 
 def _lognormal(shape: LogNormal, count: int, rng: Rng) -> FloatArray:

@@ -16,4 +16,5 @@ router = APIRouter()
 async def state(sidecar: TheSidecar, snapshot: TheSnapshot) -> Response:
     """Every node with its figures and their ages."""
     decider = sidecar.decider
-    return json_reply(from_snapshot(snapshot, decider.ladder, len(decider.assumed), decider.clock()))
+    described = from_snapshot(snapshot, decider.ladder, decider.policy, len(decider.assumed), decider.clock())
+    return json_reply(described)

@@ -82,7 +82,7 @@ def from_decision(decision: Decision, warnings: tuple[str, ...], deadline_ms: fl
         "filtered": decision.filtered,
         "demand": _from_demand(decision.demand),
         "warnings": warnings,
-        "model": None,
+        "model": decision.model,
         "deadline_ms": deadline_ms,
     }
 

@@ -10,16 +10,18 @@ from typing import Any
 from agent.cluster import ClusterState, FloatArray
 from agent.ladder import Ladder
 from agent.scorer import METRIC_GROUPS
+from serving.policy import Policy
 from serving.snapshot import Snapshot
 
 
-def from_snapshot(snapshot: Snapshot, ladder: Ladder, assumed: int, now_s: float) -> dict[str, Any]:
+def from_snapshot(snapshot: Snapshot, ladder: Ladder, policy: Policy, assumed: int, now_s: float) -> dict[str, Any]:
     state = snapshot.state_at(now_s)
     return {
         "age_s": now_s - snapshot.taken_at_s,
         "queue_length": snapshot.queue_length,
         "assumed": assumed,
         "ladder": [{"step": step.scorer.name, "breaker": step.breaker.state} for step in ladder.steps],
+        "models": {"loaded": list(policy.labels), "problems": list(policy.problems)},
         "nodes": [
             {"name": node.name, "zone": node.zone, **_figures(state, index)}
             for index, node in enumerate(snapshot.nodes)

@@ -5,8 +5,8 @@ import pytest
 
 from agent.breaker import Breaker
 from agent.cluster import GPUS_PER_NODE, ClusterState, Demand
-from agent.ladder import SKIP_REASONS, Freshness, Ladder, Step, ladder_without_policy
-from agent.scorer import ScoringUnavailable
+from agent.ladder import SKIP_REASONS, Freshness, Ladder, Step, standard_ladder
+from agent.scorer import OutOfRange, ScoringUnavailable
 
 NODES = 4
 
@@ -93,6 +93,7 @@ def test_the_first_step_that_can_answers(climb):
     ("broken", "reason", "said"),
     [
         (ScoringUnavailable("digest differs"), "unavailable", "digest differs"),
+        (OutOfRange("8% of the values"), "out_of_range", "8% of the values"),
         (ZeroDivisionError("by zero"), "failed", "ZeroDivisionError"),
         ([1.0, np.nan, 1.0, 1.0], "not_finite", "1 of its values"),
         ([1.0, np.inf, -np.inf, 1.0], "not_finite", "2 of its values"),
@@ -128,6 +129,24 @@ def test_open_breaker_skips_the_step_until_the_cooldown(climb, clock):
     clock.now_s += 30.0
     policy.values = [4.0, 3.0, 2.0, 1.0]
     assert ladder.score(a_state(), a_demand(), ALL).source == "policy"
+
+
+def test_a_step_out_of_range_is_asked_again_for_every_pod_and_never_opens_its_breaker(climb):
+    policy = Fixed("policy", OutOfRange("8% of the values"))
+    ladder = climb(policy, FALLBACK)
+    for _ in range(5):
+        assert ladder.score(a_state(), a_demand(), ALL).source == "fallback"
+    assert policy.calls == 5
+    assert ladder.steps[0].breaker.state == "closed"
+
+
+def test_being_out_of_range_does_not_hide_failures_before_it(climb):
+    policy = Fixed("policy", RuntimeError("broken"))
+    ladder = climb(policy, FALLBACK)
+    for answer in (RuntimeError("broken"), OutOfRange("8% of the values"), RuntimeError("broken")):
+        policy.values = answer
+        ladder.score(a_state(), a_demand(), ALL)
+    assert ladder.steps[0].breaker.state == "open"
 
 
 def test_a_blind_step_does_not_use_up_the_probe(climb, clock):
@@ -225,7 +244,7 @@ def test_a_mistake_in_what_a_step_needs_does_not_reach_the_caller(climb):
 
 @pytest.fixture
 def standard(clock):
-    return ladder_without_policy(clock, lambda: Breaker(clock), Freshness())
+    return standard_ladder(clock, lambda: Breaker(clock), Freshness())
 
 
 def test_without_a_policy_traffic_decides_while_metrics_are_fresh(standard):
@@ -234,6 +253,12 @@ def test_without_a_policy_traffic_decides_while_metrics_are_fresh(standard):
     assert scores.source == "expected_utilisation"
     assert scores.values.argmax() == 1
     assert scores.values.argmin() == 0
+
+
+def test_a_policy_stands_before_the_heuristics(clock):
+    ladder = standard_ladder(clock, lambda: Breaker(clock), Freshness(), policy=Fixed("policy", [4.0, 3.0, 2.0, 1.0]))
+    assert [step.scorer.name for step in ladder.steps] == ["policy", "expected_utilisation", "least_allocated"]
+    assert ladder.score(a_state(), a_demand(), ALL).source == "policy"
 
 
 def test_without_metrics_requests_decide(standard):

@@ -14,7 +14,7 @@ from agent.nodetable import NodeTable
 from serving.app import create_app
 from serving.decide import new_decider
 from serving.observability import Metrics
-from serving.settings import Settings
+from serving.settings import ModelSettings, Settings
 from serving.snapshot import Snapshot
 
 NAMES = ("idle", "busy", "middle", "tainted", "small")
@@ -98,7 +98,7 @@ def clock():
 
 @pytest.fixture
 def settings(monkeypatch):
-    return Settings()
+    return Settings(model=ModelSettings(folder="none"))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from envs.workloads.scenario import load_scenario
 from envs.workloads.synthetic import make_tape
 from serving.decide import new_decider
 from serving.embedded import EmbeddedSimulation, app_name, nodes_of, snapshot_of
-from serving.settings import Settings, SimulationSettings
+from serving.settings import ModelSettings, Settings, SimulationSettings
 
 
 @pytest.fixture
@@ -26,7 +26,8 @@ def counted():
 
 @pytest.fixture
 def live_decider(counted):
-    return new_decider(Settings(), time.monotonic, counted.append, lambda skip: None)
+    settings = Settings(model=ModelSettings(folder="none"))
+    return new_decider(settings, time.monotonic, counted.append, lambda skip: None)
 
 
 def wait_for(condition, within_s=20.0):

@@ -15,6 +15,7 @@ from envs.workloads.synthetic import make_tape
 from envs.workloads.tape import AXES, PODS, Tape
 
 Part = Callable[..., TraceFolder]
+BUSY = {"loads": {"background_network": {"low": 0.1, "high": 0.2}, "background_idle": 0}}
 LARGE = {"nodes": {"count": {"low": 4, "high": 100}}}
 SITES = {"nodes": {"zones": 5, "zone_rtt_ms": {"low": 8, "high": 30}}}
 GPU_NODE = {"cpu_cores": 8, "memory_gib": 64, "gpus": 2}
@@ -111,7 +112,7 @@ def test_nodes_take_the_cpu_of_vms_five_times_as_fast(part: Part, tiny_scenario)
 
 
 def test_traffic_of_vms_moves_about_the_level_of_the_scenario(part: Part, tiny_scenario) -> None:
-    before, after = played(part("bitbrains"), tiny_scenario(loads={"background_network": {"low": 0.1, "high": 0.2}}))
+    before, after = played(part("bitbrains"), tiny_scenario(**BUSY))
     multiple = after.background_rx_ratio[[0, 6, 12]] / before.background_rx_ratio.mean(axis=0)
     assert series_of(multiple) == {(1.0, 2.0, 0.0), (0.8, 0.8, 1.6)}
 

@@ -1,0 +1,77 @@
+"""Pieces of an evaluation, one after the other here, or spread over Ray.
+
+A piece gives the same numbers wherever it runs (training.episodes), so the answer does not depend on where, nor on how
+often a worker died on the way: Ray starts a lost piece again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agent.errors import InputError
+from training.episodes import Outcome, Piece, play_piece
+
+LOCAL = "local"  # a Ray of this machine, for as long as the command runs
+RETRIES = 5  # of a piece whose worker died
+
+Done = Callable[[float], None]  # told how many pieces are done, parts of one included
+
+
+def play_all(pieces: Sequence[Piece], ray_address: str | None = None, done: Done | None = None) -> list[Outcome]:
+    """The outcome of every piece, in their order."""
+    if ray_address is not None:
+        return _over_ray(pieces, ray_address, done)
+    outcomes = []
+    for number, piece in enumerate(pieces):
+        outcomes.append(play_piece(piece, None if done is None else _part(done, number)))
+        if done is not None:
+            done(number + 1)
+    return outcomes
+
+
+def _part(done: Done, number: int) -> Done:
+    return lambda share: done(number + min(share, 1.0))
+
+
+def _over_ray(pieces: Sequence[Piece], address: str, done: Done | None) -> list[Outcome]:
+    import ray  # of the extra `tune`
+
+    mine = not ray.is_initialized()
+    if mine:
+        _connect(ray, address)
+    try:
+        play: Any = ray.remote(max_retries=RETRIES, num_cpus=1)(play_piece)
+        waiting = {play.remote(piece): number for number, piece in enumerate(pieces)}
+        found: dict[int, Outcome] = {}
+        while waiting:
+            ready, _ = ray.wait(list(waiting), num_returns=1)
+            for reference in ready:
+                found[waiting.pop(reference)] = _result(ray, reference)
+            if done is not None:
+                done(len(found))
+        return [found[number] for number in range(len(pieces))]
+    finally:
+        if mine:
+            ray.shutdown()
+
+
+def _connect(ray: Any, address: str) -> None:
+    quiet: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **quiet)
+    except (ConnectionError, ValueError, RuntimeError) as why:
+        line = str(why).partition("\n")[0]
+        raise InputError(f"--ray-address {address}: {line}; give HOST:PORT of a Ray head, or {LOCAL}") from why
+
+
+def _result(ray: Any, reference: Any) -> Outcome:
+    try:
+        outcome: Outcome = ray.get(reference)
+    except ray.exceptions.RayTaskError as why:
+        cause = why.as_instanceof_cause()
+        if isinstance(cause, InputError):
+            raise InputError(str(why.cause)) from why
+        raise
+    return outcome
