@@ -29,12 +29,14 @@ class Lesson:
 class EpisodeBuffer:
     """Stands in for stable-baselines3's rollout buffer: ``get`` is all that MaskablePPO.train asks of it."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self) -> None:
         self.lessons: Sequence[Lesson] = ()
-        self._rng = np.random.default_rng(seed)
+        self._rng = np.random.default_rng()
 
-    def fill(self, lessons: Sequence[Lesson]) -> None:
+    def fill(self, lessons: Sequence[Lesson], seed: int) -> None:
+        """The next lessons; the seed fixes the order in which they are read."""
         self.lessons = lessons
+        self._rng = np.random.default_rng(seed)
 
     @property
     def values(self) -> FloatArray:
