@@ -34,8 +34,9 @@ class NodeScorer(nn.Module):
         self.rule = nn.Linear(len(NODE_FEATURES), 1, bias=False)
         self.sharpness = nn.Parameter(torch.tensor(float(sharpness)))
         nn.init.zeros_(self.score.weight)
-        with torch.no_grad():
-            self.rule.weight.copy_(torch.zeros(1, len(NODE_FEATURES)) if prior is None else torch.as_tensor(prior)[None])
+        nn.init.zeros_(self.rule.weight)
+        if prior is not None:
+            self.rule.weight.data.copy_(torch.as_tensor(prior)[None])
 
     def embed(self, nodes: Tensor, pod: Tensor, mask: Tensor) -> Tensor:
         """What is known of each node in the light of the pod and the other candidates, (batch, nodes, hidden)."""
@@ -43,7 +44,8 @@ class NodeScorer(nn.Module):
         return torch.relu(self.onward(first) + self.from_pool(pooled(first, mask)).unsqueeze(1))
 
     def from_embedding(self, embedding: Tensor, nodes: Tensor) -> Tensor:
-        return (self.sharpness * self.rule(nodes) + self.score(embedding)).squeeze(-1)
+        scores: Tensor = (self.sharpness * self.rule(nodes) + self.score(embedding)).squeeze(-1)
+        return scores
 
     def forward(self, nodes: Tensor, pod: Tensor, mask: Tensor) -> Tensor:
         return self.from_embedding(self.embed(nodes, pod, mask), nodes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from sb3_contrib.common.maskable.distributions import MaskableDistribution
 from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.type_aliases import Schedule
-from torch import Tensor, nn
+from torch import Tensor
 
 from agent.cluster import FloatArray
 from models.network import Critic, NodeScorer, usable
@@ -25,7 +24,7 @@ NEVER = -1e9  # the logit of a node that must not be chosen
 
 
 class ScorerPolicy(MaskableActorCriticPolicy):
-    """Actor: a NodeScorer. Critic: a head on its embedding. Observations are {"nodes", "pod"} as BatchVecEnv gives them."""
+    """Actor: a NodeScorer. Critic: a head on its embedding. Observations are those of BatchVecEnv."""
 
     def __init__(
         self,
@@ -49,11 +48,8 @@ class ScorerPolicy(MaskableActorCriticPolicy):
         self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
-        own = {"hidden": self.hidden, "prior": self.prior, "sharpness": self.first_sharpness}
-        inherited = super()._get_constructor_parameters()
-        return {**inherited, **own} if not _OURS & inherited.keys() else {
-            **{name: value for name, value in inherited.items() if name not in _OURS}, **own
-        }
+        inherited = {name: value for name, value in super()._get_constructor_parameters().items() if name not in _FIXED}
+        return {**inherited, "hidden": self.hidden, "prior": self.prior, "sharpness": self.first_sharpness}
 
     # --- what MaskablePPO calls
 
@@ -77,14 +73,21 @@ class ScorerPolicy(MaskableActorCriticPolicy):
     def _judge(self, obs: Observation, action_masks: Masks) -> tuple[Tensor, Tensor]:
         """Logarithms of the probabilities, (batch, nodes), and values, (batch,)."""
         nodes, pod = obs["nodes"], obs["pod"]
-        mask = nodes.abs().sum(dim=-1) > 0 if action_masks is None else torch.as_tensor(action_masks).reshape(nodes.shape[:2]).bool()
+        mask = _mask(nodes, action_masks)
         embedding = self.scorer.embed(nodes, pod, mask)
         logits = self.scorer.from_embedding(embedding, nodes)
         log_p = torch.log_softmax(torch.where(usable(nodes, mask), logits, NEVER), dim=-1)
         return log_p, self.critic(embedding, pod, mask)
 
 
-_OURS = {"net_arch", "activation_fn", "ortho_init", "features_extractor_class", "features_extractor_kwargs"}
+_FIXED = {"net_arch", "activation_fn", "ortho_init", "features_extractor_class", "features_extractor_kwargs"}
+
+
+def _mask(nodes: Tensor, action_masks: Masks) -> Tensor:
+    """Without masks the candidates are those that have features: all others are rows of zeros."""
+    if action_masks is None:
+        return nodes.abs().sum(dim=-1) > 0
+    return torch.as_tensor(action_masks).reshape(nodes.shape[:2]).bool()
 
 
 class _AsItIs(BaseFeaturesExtractor):
@@ -105,7 +108,3 @@ def sampled(log_p: Tensor) -> Tensor:
 
 def chosen(log_p: Tensor, actions: Tensor) -> Tensor:
     return log_p.gather(-1, actions.reshape(-1, 1)).squeeze(-1)
-
-
-def load_scorer(path: Path) -> nn.Module:
-    raise NotImplementedError

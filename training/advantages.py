@@ -69,3 +69,9 @@ def scaled(advantages: FloatArray, limit: float) -> FloatArray:
     """Of spread 1, so that no scenario outweighs another; single outliers limited."""
     spread = float(np.sqrt(np.mean(np.square(advantages))))
     return np.clip(advantages / max(spread, 1e-12), -limit, limit)
+
+
+def worth_learning(advantages: FloatArray, least: float, share: float, rng: np.random.Generator) -> IntArray:
+    """Rows of the decisions that mattered, and a share of the others: most pods are small and fit anywhere."""
+    mattered = np.abs(advantages) >= least
+    return np.flatnonzero(mattered | (rng.random(len(advantages)) < share))

@@ -48,6 +48,8 @@ class Credit(Part):
     discount_s: Positive = Field(300.0, description="dollars that are spent so much later count 1/e")
     trace_s: Positive = Field(300.0, description="after so long the critic is trusted rather than what was seen")
     limit: Positive = Field(10.0, description="no advantage counts more than so many times their spread")
+    least: float = Field(0.1, ge=0.0, description="decisions that matter less, as a share of the spread, are left out")
+    least_kept: float = Field(0.1, ge=0.0, le=1.0, description="of those, share that is learned from all the same")
 
 
 class Learning(Part):
@@ -88,7 +90,7 @@ class TrainConfig(Part):
     """A training run."""
 
     worlds: list[World] = Field(min_length=1, description="the scenarios; each counts alike, however dear it is")
-    most_nodes: int = Field(100, ge=1, description="larger clusters are left to generalisation: scenarios are cut to it")
+    most_nodes: int = Field(100, ge=1, description="scenarios are cut to it; larger clusters show how it generalises")
     decisions: int = Field(20_000_000, ge=1, description="how many to learn from; --steps and --minutes override it")
     seed: int = Field(1, ge=0, lt=FIRST_HELD_OUT_SEED)
     threads: int = Field(2, ge=1, description="of torch and of the simulator; another number, other rounding")

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sb3_contrib.common.maskable.buffers import MaskableDictRolloutBufferSamples
 
-from agent.cluster import FloatArray
+from agent.cluster import FloatArray, IntArray
 from training.group_episodes import Decisions
 
 
@@ -24,6 +26,7 @@ class Lesson:
     decisions: Decisions
     advantages: FloatArray
     returns: FloatArray
+    rows: IntArray  # the decisions that are learned from
 
 
 class EpisodeBuffer:
@@ -47,17 +50,15 @@ class EpisodeBuffer:
         return np.concatenate([lesson.returns for lesson in self.lessons])
 
     def get(self, batch_size: int) -> Generator[MaskableDictRolloutBufferSamples, None, None]:
-        """Every decision once, in batches of one scenario each, the batches of all scenarios mixed."""
+        """Every decision to learn from once, in batches of one scenario each, the batches of all scenarios mixed."""
         batches = [
-            (lesson, rows)
-            for lesson in self.lessons
-            for rows in _split(self._rng.permutation(len(lesson.advantages)), batch_size)
+            (lesson, rows) for lesson in self.lessons for rows in _split(self._rng.permutation(lesson.rows), batch_size)
         ]
         for index in self._rng.permutation(len(batches)):
             yield _samples(*batches[index])
 
 
-def _split(rows: np.ndarray, size: int) -> list[np.ndarray]:  # type: ignore[type-arg]
+def _split(rows: IntArray, size: int) -> list[IntArray]:
     return np.array_split(rows, max(round(len(rows) / size), 1))
 
 
@@ -65,10 +66,10 @@ def _of_decisions(lesson: Lesson, dense: FloatArray) -> FloatArray:
     return np.asarray(dense[lesson.decisions.step, lesson.decisions.cluster])
 
 
-def _samples(lesson: Lesson, rows: np.ndarray) -> MaskableDictRolloutBufferSamples:  # type: ignore[type-arg]
+def _samples(lesson: Lesson, rows: IntArray) -> MaskableDictRolloutBufferSamples:
     made = lesson.decisions
 
-    def tensor(values: np.ndarray) -> torch.Tensor:  # type: ignore[type-arg]
+    def tensor(values: NDArray[Any]) -> torch.Tensor:
         return torch.as_tensor(values[rows], dtype=torch.float32)
 
     return MaskableDictRolloutBufferSamples(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.cluster import BoolArray, FloatArray, IntArray
-from agent.features import Encoding, FeatureArray
+from agent.features import FeatureArray
 from envs.batch_arrays import COUNT, POD_STATE
 from envs.batch_credit import ATTRIBUTED
 from envs.batch_env import BatchEnv
@@ -17,7 +18,8 @@ from envs.dynamics.costs import TERMS
 from envs.rewards import WEIGHTS
 from envs.workloads.tape import Tape
 
-Act = Callable[[FeatureArray, FeatureArray, BoolArray], tuple[IntArray, FloatArray, FloatArray]]  # actions, values, log p
+# Features of nodes, of the pod, and the mask; actions, values and logarithms of their probabilities.
+Act = Callable[[FeatureArray, FeatureArray, BoolArray], tuple[IntArray, FloatArray, FloatArray]]
 
 SHARED_USD = np.where([name in ATTRIBUTED for name in TERMS], 0.0, WEIGHTS.values())  # of the terms without an owner
 ALL_USD = WEIGHTS.values()
@@ -51,13 +53,13 @@ class _Steps:
 
     def __init__(self) -> None:
         self.rows: list[IntArray] = []
-        self.parts: dict[str, list[NDArray[np.generic]]] = {}
+        self.parts: dict[str, list[NDArray[Any]]] = {}
 
-    def note(self, **values: NDArray[np.generic]) -> None:
+    def note(self, **values: NDArray[Any]) -> None:
         for name, value in values.items():
             self.parts.setdefault(name, []).append(value)
 
-    def joined(self, name: str) -> NDArray[np.generic]:
+    def joined(self, name: str) -> NDArray[Any]:
         return np.concatenate(self.parts[name])
 
     def dense(self, name: str, clusters: int) -> FloatArray:

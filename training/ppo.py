@@ -25,8 +25,9 @@ from envs.workloads import tape as tapes
 from envs.workloads.scenario import Scenario
 from envs.workloads.synthetic import make_tape, sizes_of
 from envs.workloads.tape import Tape
+from models.network import NodeScorer
 from models.policy import ScorerPolicy
-from training.advantages import beyond_group, occurrence, scaled, time_discounted
+from training.advantages import beyond_group, occurrence, scaled, time_discounted, worth_learning
 from training.config import TrainConfig
 from training.episode_buffer import EpisodeBuffer, Lesson
 from training.group_episodes import Decisions, play_episodes
@@ -87,10 +88,10 @@ class EpisodicPPO(MaskablePPO):
         callback.on_rollout_start()
         self.policy.set_training_mode(False)
         torch.manual_seed(self._number(0))
-        lessons = []
+        rng, lessons = np.random.default_rng(self._number(2)), []
         for world in self.worlds:
             made = self._played(world)
-            lessons.append(lesson_of(made, world, self.config))
+            lessons.append(lesson_of(made, world, self.config, rng))
             self.num_timesteps += len(made.action)
             callback.update_locals(locals())
             if not callback.on_step():
@@ -107,11 +108,19 @@ class EpisodicPPO(MaskablePPO):
             actions, values, log_p = self.policy(observation, action_masks=torch.from_numpy(mask))
         return actions.numpy(), values.double().numpy(), log_p.double().numpy()
 
+    @property
+    def scorer(self) -> NodeScorer:
+        """The network alone."""
+        assert isinstance(self.policy, ScorerPolicy)
+        return self.policy.scorer
+
     def train(self) -> None:
         super().train()
         for name, weights in self.policy.named_parameters():
             if not bool(torch.isfinite(weights).all()):
-                raise InputError(f"training diverged: {name} is not finite after update {self.updates}; lower first_rate")
+                raise InputError(
+                    f"{name} is not finite after update {self.updates}: it diverged, lower first_rate"
+                )
 
     def _played(self, world: TrainingWorld) -> Decisions:
         first = self.updates * world.groups
@@ -132,7 +141,7 @@ def make_stack(world: TrainingWorld, seed: int, numbers: range) -> Tape:
     return tapes.stack(made, sizes_of(world.scenario))
 
 
-def lesson_of(made: Decisions, world: TrainingWorld, config: TrainConfig) -> Lesson:
+def lesson_of(made: Decisions, world: TrainingWorld, config: TrainConfig, rng: np.random.Generator) -> Lesson:
     """How good each decision was: the pod's own account and the cluster's, both beyond what the group did."""
     credit = config.credit
     per_usd = HOURS_PER_DISCOUNT / world.usd_per_hour
@@ -149,12 +158,12 @@ def lesson_of(made: Decisions, world: TrainingWorld, config: TrainConfig) -> Les
     own = -beyond_group(made.own_usd * per_usd, key)
     beyond = beyond_group(shared[made.step, made.cluster], key)
     followed = np.where(made.followed, own + beyond, 0.0)  # a pod bound elsewhere says nothing about the choice
+    advantages = scaled(followed, credit.limit)
     returns = (shared + made.value)[made.step, made.cluster]
-    return Lesson(made, scaled(followed, credit.limit), returns)
+    return Lesson(made, advantages, returns, worth_learning(advantages, credit.least, credit.least_kept, rng))
 
 
 def _same_pod(made: Decisions) -> IntArray:
     """Equal for the members of a group that decide about the same pod, for the same time."""
     tries = occurrence(made.cluster * MOST_PODS + made.pod_index)
     return np.asarray((made.tape * MOST_PODS + made.pod_index) * MOST_TRIES + np.minimum(tries, MOST_TRIES - 1))
-

@@ -20,6 +20,7 @@ from training.config import TrainConfig
 from training.play import play
 
 LINEAR = "linear"
+REFERENCE = "expected_utilisation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,8 @@ class NetworkScorer:
     def rate(self, encoding: Encoding, candidates: BoolArray) -> FloatArray:
         with torch.no_grad():
             arrays = (encoding.nodes, encoding.pod, candidates)
-            return np.asarray(self.network(*map(torch.from_numpy, arrays)).double().numpy())
+            scores: FloatArray = self.network(*map(torch.from_numpy, arrays)).double().numpy()
+        return scores
 
     def score(self, state: ClusterState, demand: Demand, candidates: BoolArray) -> FloatArray:
         one = encode(state, demand, candidates)
@@ -57,6 +59,7 @@ class Watch:
 
     tapes: dict[str, Tape]
     baselines: dict[str, dict[str, float]]
+    reference: dict[str, float]  # of the heuristic whose cost is the scale of a scenario
     best: float = math.inf
     since_best: int = 0
     history: list[Metrics] = field(default_factory=list)
@@ -88,13 +91,14 @@ def watch(
     config: TrainConfig, tapes: dict[str, Tape], linear: Scorer | None, told: Callable[[str], None] = lambda text: None
 ) -> Watch:
     """Play the baselines once; they are the same for the whole run."""
-    scorers = {name: scorer_by_name(name) for name in config.watching.baselines}
+    scorers = {name: scorer_by_name(name) for name in (REFERENCE, *config.watching.baselines)}
     scorers |= {} if linear is None else {LINEAR: linear}
     baselines: dict[str, dict[str, float]] = {}
     for scenario, tape in tapes.items():
         told(f"baselines in {scenario}")
         baselines[scenario] = {name: mean_cost(scorer, tape) for name, scorer in scorers.items()}
-    return Watch(tapes, baselines)
+    reference = {scenario: costs[REFERENCE] for scenario, costs in baselines.items()}
+    return Watch(tapes, baselines, reference)
 
 
 def mean_cost(scorer: Scorer, tape: Tape) -> float:
