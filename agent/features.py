@@ -16,9 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.cluster import BoolArray, ClusterState, Demand, FloatArray
+from agent.cluster import GPU_MILLI, GPUS_PER_NODE, BoolArray, ClusterState, Demand, FloatArray
+from agent.gpu import choose_gpus_per_node
+from agent.heuristics.best_fit import LARGEST_CPU_MILLICORES
+from agent.heuristics.fgd import mean_fragment_milli, openb_mix
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 HOT_RATIO = 0.8  # above this a resource counts as nearly full
 AGE_SCALE_S = 15.0  # a usual scrape interval
@@ -27,6 +30,8 @@ RATIO_LIMIT = 4.0  # no ratio needs to be larger to be understood
 LATENCY_SCALE_MS = 50.0
 RTT_SCALE_MS = 2.0
 TRAFFIC_SCALE_MBPS = 100.0
+CPU_BESIDE_GPU_MILLICORES = 8_000.0  # a usual request beside one GPU: with less left, the GPU is hard to sell
+TYPICAL_PODS = openb_mix()  # whom free GPUs should serve; fixed, so that a feature means the same everywhere
 
 NODE_FEATURES: dict[str, str] = {
     "cpu_requested_ratio": "CPU requested, this pod included, over allocatable",
@@ -34,6 +39,14 @@ NODE_FEATURES: dict[str, str] = {
     "pods_ratio": "pods, this one included, over the pod limit",
     "gpu_requested_ratio": "GPU share taken, this pod included, over all GPUs; 0 without GPUs",
     "gpu_leftover_ratio": "room left on the fullest GPU that fits a share of this pod; 0 without GPUs",
+    "gpu_size": "GPUs over 8",
+    "gpu_left": "GPU share left on the node with this pod there, over 8 GPUs",
+    "gpu_whole_left": "untouched GPUs left on the node with this pod there, over 8",
+    "gpu_breaks_whole": "1 if this pod asks for shares and would take one from an untouched GPU",
+    "gpu_node_unused": "1 if the node has GPUs and all are untouched: choosing it for a GPU pod opens a node",
+    "gpu_cpu_left": "CPU left on a node with GPUs with this pod there, over 128 cores",
+    "gpu_without_cpu": "GPUs left with this pod there that lack 8 cores of CPU left for each, over 8",
+    "gpu_fragment_growth": "GPUs that this pod makes useless to the mean pod of the openb mix (FGD's fragment)",
     "cpu_used_ratio": "CPU measured over allocatable",
     "memory_used_ratio": "memory measured over allocatable",
     "rx_ratio": "receive rate measured over NIC speed",
@@ -70,6 +83,7 @@ POD_FEATURES: dict[str, str] = {
     "cpu_request": "CPU request over the candidates' mean allocatable",
     "memory_request": "memory request over the candidates' mean allocatable",
     "gpu_request": "GPUs asked for (fractions counted) over 8",
+    "gpu_share": "share of each GPU asked for; 0 without GPUs",
     "expected_traffic": "expected receive + transmit rate: log1p(Mbps / 100)",
     "demand_known": "1 if the demand comes from an annotation or from siblings, 0.5 from a wider mean, 0 if none",
     "sibling_traffic": "declared traffic to siblings: log1p(Mbps / 100); 0 if not declared",
@@ -81,8 +95,10 @@ POD_FEATURES: dict[str, str] = {
     "mean_network_expected": "mean of the larger expected NIC ratio over the candidates",
     "mean_memory_requested": "mean of memory_requested_ratio over the candidates",
     "empty_share": "share of the candidates that are empty",
+    "mean_gpu_requested": "mean of gpu_requested_ratio over the candidates",
 }
 
+GPU_FEATURES = tuple(name for name in NODE_FEATURES if name.startswith("gpu_"))
 FeatureArray = NDArray[np.float32]
 _NODE_INDEX = {name: index for index, name in enumerate(NODE_FEATURES)}
 _POD_INDEX = {name: index for index, name in enumerate(POD_FEATURES)}
@@ -180,19 +196,43 @@ class _Columns:
 
     def gpus(self) -> None:
         state, demand = self.state, self.demand
+        self.gpu_requested = np.zeros(self.candidates.shape)
         if not state.gpu_count.any():  # most clusters: skip the widest arrays
-            nothing = np.zeros(self.candidates.shape)
-            self.put("gpu_requested_ratio", nothing)
-            self.put("gpu_leftover_ratio", nothing)
+            for name in GPU_FEATURES:
+                self.put(name, self.gpu_requested)
             return
-        asked = (demand.gpus * demand.gpu_milli)[..., None]
         capacity = state.gpu_count * 1000.0
+        there = capacity > 0
+        asked = (demand.gpus * demand.gpu_milli)[..., None]
         taken = capacity - state.gpu_free_milli.sum(axis=-1)
-        self.put("gpu_requested_ratio", np.where(capacity > 0, (taken + asked) * _inverse(capacity), 0.0))
+        self.gpu_requested = np.where(there, (taken + asked) * _inverse(capacity), 0.0)
+        self.put("gpu_requested_ratio", self.gpu_requested)
         share = demand.gpu_milli[..., None, None]
         room = np.where(state.gpu_free_milli >= share, state.gpu_free_milli - share, np.inf).min(axis=-1)
-        wanted = (demand.gpus > 0)[..., None] & np.isfinite(room) & (capacity > 0)
+        wanted = (demand.gpus > 0)[..., None] & np.isfinite(room) & there
         self.put("gpu_leftover_ratio", np.where(wanted, room / 1000.0, 0.0))
+        self.put("gpu_size", state.gpu_count / GPUS_PER_NODE)
+        self._gpus_left(there)
+
+    def _gpus_left(self, there: BoolArray) -> None:
+        """What the node looks like with the pod there, on the devices that it would take."""
+        state, demand = self.state, self.demand
+        cpu_free = state.cpu_allocatable_millicores - state.cpu_requested_millicores
+        cpu_left = np.where(there, cpu_free - demand.cpu_request_millicores[..., None], 0.0)
+        share = demand.gpu_milli[..., None, None]
+        chosen = choose_gpus_per_node(state.gpu_free_milli, demand.gpus, demand.gpu_milli)
+        gpu_left = np.where(there[..., None], state.gpu_free_milli - chosen * share, 0.0)
+        left, whole_left = gpu_left.sum(axis=-1), (gpu_left >= GPU_MILLI).sum(axis=-1)
+        whole = np.where(there, (state.gpu_free_milli >= GPU_MILLI).sum(axis=-1), 0)
+        self.put("gpu_left", left / (GPU_MILLI * GPUS_PER_NODE))
+        self.put("gpu_whole_left", whole_left / GPUS_PER_NODE)
+        self.put("gpu_breaks_whole", (whole_left < whole) & (demand.gpu_milli < GPU_MILLI)[..., None])
+        self.put("gpu_node_unused", there & (whole >= state.gpu_count))
+        self.put("gpu_cpu_left", cpu_left / LARGEST_CPU_MILLICORES)
+        self.put("gpu_without_cpu", gpus_without_cpu(left, cpu_left) / GPUS_PER_NODE)
+        before = mean_fragment_milli(TYPICAL_PODS, cpu_free, state.gpu_free_milli)
+        after = mean_fragment_milli(TYPICAL_PODS, cpu_left, gpu_left)
+        self.put("gpu_fragment_growth", np.where(there, (after - before) / GPU_MILLI, 0.0))
 
     def use(self) -> None:
         state, demand = self.state, self.demand
@@ -267,6 +307,7 @@ class _Columns:
             "cpu_request": demand.cpu_request_millicores * _inverse(self.mean(state.cpu_allocatable_millicores)),
             "memory_request": demand.memory_request_mib * _inverse(self.mean(state.memory_allocatable_mib)),
             "gpu_request": demand.gpus * demand.gpu_milli / 8000.0,
+            "gpu_share": np.where(demand.gpus > 0, demand.gpu_milli / GPU_MILLI, 0.0),
             "expected_traffic": traffic(demand.expected_rx_mbps + demand.expected_tx_mbps),
             "demand_known": np.select([demand.demand_source <= 1, demand.demand_source <= 3], [1.0, 0.5], 0.0),
             "sibling_traffic": traffic(np.nan_to_num(demand.sibling_mbps)),
@@ -278,6 +319,7 @@ class _Columns:
             "mean_network_expected": self.mean(self.network_expected),
             "mean_memory_requested": self.mean(self.memory_requested),
             "empty_share": self.mean(self.empty),
+            "mean_gpu_requested": self.mean(self.gpu_requested),
         }
         for name, value in values.items():
             out[..., _POD_INDEX[name]] = value
@@ -317,3 +359,10 @@ def hot(ratio: FloatArray) -> FloatArray:
 def traffic(mbps: FloatArray) -> FloatArray:
     """Rates span four decades: a logarithm keeps the small ones apart."""
     return np.log1p(mbps / TRAFFIC_SCALE_MBPS)
+
+
+def gpus_without_cpu(gpu_left_milli: FloatArray, cpu_left_millicores: FloatArray) -> FloatArray:
+    """Free GPUs for which too little CPU is free."""
+    return np.maximum(
+        gpu_left_milli / GPU_MILLI - np.maximum(cpu_left_millicores, 0.0) / CPU_BESIDE_GPU_MILLICORES, 0.0
+    )

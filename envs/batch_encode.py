@@ -10,17 +10,21 @@ import numpy as np
 from numba import njit
 
 from agent import features
-from agent.cluster import FloatArray
+from agent.cluster import GPU_MILLI, GPUS_PER_NODE, FloatArray
 from agent.features import (
     AGE_SCALE_S,
+    GPU_FEATURES,
     LATENCY_SCALE_MS,
     NODE_FEATURES,
     POD_FEATURES,
     RTT_SCALE_MS,
     STALE_AFTER_S,
+    TYPICAL_PODS,
 )
+from agent.heuristics import fgd
+from agent.heuristics.best_fit import LARGEST_CPU_MILLICORES
 from envs.batch_arrays import COUNT, DEMAND, NODE, TAPE_NODE, rows
-from envs.batch_rules import compiled
+from envs.batch_rules import choose_gpus, compiled
 
 F = rows("F", " ".join(NODE_FEATURES))
 G = rows("G", " ".join(POD_FEATURES))
@@ -29,6 +33,12 @@ limited = njit(features.limited)
 after = njit(features.after)
 hot = njit(features.hot)
 traffic = njit(features.traffic)
+gpus_without_cpu = njit(features.gpus_without_cpu)
+fragment_milli = njit(fgd.fragment_milli)
+
+GPU_COLUMNS = tuple(list(NODE_FEATURES).index(name) for name in GPU_FEATURES)
+TYPICAL_CPU, TYPICAL_GPUS = TYPICAL_PODS.cpu_millicores, TYPICAL_PODS.gpus
+TYPICAL_MILLI, TYPICAL_SHARE = TYPICAL_PODS.gpu_milli, TYPICAL_PODS.share
 
 # Room to reckon in, for one cluster: means over the candidates that stand in for what a node lacks, and logarithms that
 # many nodes share (the same age, no sibling on the node, the same zone), which are most of the work.
@@ -122,21 +132,57 @@ def encode_requests(L, T, c, t, node, per_cpu, per_memory, row):
 
 @compiled
 def encode_gpus(L, T, c, t, node, row):
-    row[F.gpu_requested_ratio] = 0.0
-    row[F.gpu_leftover_ratio] = 0.0
-    gpus, share = L.demand[c, DEMAND.gpus], L.demand[c, DEMAND.gpu_milli]
     capacity = T.node[t, TAPE_NODE.gpus, node] * 1000.0
     if capacity <= 0:
+        for column in GPU_COLUMNS:
+            row[column] = 0.0
         return
-    free, room = 0.0, np.inf
+    demand = L.demand[c]
+    gpus, share = demand[DEMAND.gpus], demand[DEMAND.gpu_milli]
+    chosen = max(choose_gpus(L.known_gpu_free_milli[c, node], gpus, share), 0)
+    cpu_free = T.node[t, TAPE_NODE.cpu_millicores, node] - L.node[c, NODE.known_cpu_requested, node]
+    cpu_left = cpu_free - demand[DEMAND.cpu]
+    free, left, room = 0.0, 0.0, np.inf
+    whole, whole_left = 0.0, 0.0
     for device in range(L.known_gpu_free_milli.shape[2]):
         this = max(L.known_gpu_free_milli[c, node, device], 0.0)  # two pods may be believed on one device
+        rest = this - share * ((chosen >> device) & 1)
         free += this
+        left += rest
+        whole += this >= GPU_MILLI
+        whole_left += rest >= GPU_MILLI
         if this >= share:
             room = min(room, this - share)
     row[F.gpu_requested_ratio] = (capacity - free + gpus * share) / capacity
-    if gpus > 0 and room < np.inf:
-        row[F.gpu_leftover_ratio] = room / 1000.0
+    row[F.gpu_leftover_ratio] = room / 1000.0 if gpus > 0 and room < np.inf else 0.0
+    row[F.gpu_size] = capacity / (1000.0 * GPUS_PER_NODE)
+    row[F.gpu_left] = left / (GPU_MILLI * GPUS_PER_NODE)
+    row[F.gpu_whole_left] = whole_left / GPUS_PER_NODE
+    row[F.gpu_breaks_whole] = 1.0 if whole_left < whole and share < GPU_MILLI else 0.0
+    row[F.gpu_node_unused] = 1.0 if whole * 1000.0 >= capacity else 0.0
+    row[F.gpu_cpu_left] = cpu_left / LARGEST_CPU_MILLICORES
+    row[F.gpu_without_cpu] = gpus_without_cpu(left, cpu_left) / GPUS_PER_NODE
+    before = mean_fragment(L.known_gpu_free_milli[c, node], 0, 0.0, free, cpu_free)
+    after = mean_fragment(L.known_gpu_free_milli[c, node], chosen, share, left, cpu_left)
+    row[F.gpu_fragment_growth] = (after - before) / GPU_MILLI
+
+
+@compiled
+def mean_fragment(gpu_free_milli, chosen, share, free, cpu_free):
+    """``agent.heuristics.fgd.mean_fragment_milli`` of one node with ``share`` taken of each chosen device."""
+    total = 0.0
+    for kind in range(TYPICAL_SHARE.shape[0]):
+        fitting, unfit = 0, 0.0
+        for device in range(gpu_free_milli.shape[0]):
+            rest = max(gpu_free_milli[device], 0.0) - share * ((chosen >> device) & 1)
+            if rest >= TYPICAL_MILLI[kind]:
+                fitting += 1
+            else:
+                unfit += rest
+        total += TYPICAL_SHARE[kind] * fragment_milli(
+            free, unfit, fitting, cpu_free, TYPICAL_CPU[kind], TYPICAL_GPUS[kind]
+        )
+    return total
 
 
 @compiled
@@ -173,6 +219,7 @@ def encode_pod(L, c, candidates, mean_cpu, mean_memory, out):
     out[G.cpu_request] = demand[DEMAND.cpu] * inverse(mean_cpu)
     out[G.memory_request] = demand[DEMAND.memory] * inverse(mean_memory)
     out[G.gpu_request] = demand[DEMAND.gpus] * demand[DEMAND.gpu_milli] / 8000.0
+    out[G.gpu_share] = demand[DEMAND.gpu_milli] / GPU_MILLI if demand[DEMAND.gpus] > 0 else 0.0
     out[G.expected_traffic] = traffic(demand[DEMAND.expected_rx] + demand[DEMAND.expected_tx])
     source = demand[DEMAND.source]
     out[G.demand_known] = 1.0 if source <= 1 else (0.5 if source <= 3 else 0.0)
@@ -207,7 +254,7 @@ def encode_cluster(L, T, c, t, nodes, pod, means):
     means[AGE] = -1.0
     means[ALL_REMOTE] = traffic(talking)
     means[ACROSS : ACROSS + T.zone_rtt_ms.shape[1]] = -1.0
-    expected_cpu, expected_network, requested_memory, empty = 0.0, 0.0, 0.0, 0.0
+    expected_cpu, expected_network, requested_memory, empty, requested_gpu = 0.0, 0.0, 0.0, 0.0, 0.0
     for node in range(nodes.shape[0]):
         row = nodes[node]
         if node >= count or not L.mask[c, node]:
@@ -223,6 +270,7 @@ def encode_cluster(L, T, c, t, nodes, pod, means):
         expected_cpu += cpu
         expected_network += network
         empty += row[F.empty]
+        requested_gpu += row[F.gpu_requested_ratio]
         encode_siblings(L, T, c, t, node, talking, per_sibling, means, row)
         encode_spec(T, t, node, demand[DEMAND.soft_ms], most_price, most_power, most_cpu, row)
     encode_pod(L, c, candidates, sum_cpu / each, sum_memory / each, pod)
@@ -230,3 +278,4 @@ def encode_cluster(L, T, c, t, nodes, pod, means):
     pod[G.mean_network_expected] = expected_network / each
     pod[G.mean_memory_requested] = requested_memory / each
     pod[G.empty_share] = empty / each
+    pod[G.mean_gpu_requested] = requested_gpu / each

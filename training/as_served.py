@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 GPU_REQUEST = list(POD_FEATURES).index("gpu_request")
 
 Rng = np.random.Generator
-Distortion = Callable[[Encoding, BoolArray, Rng], Encoding]  # what an ablation does to the features
+Distortion = Callable[[Encoding, BoolArray], Encoding]  # what an ablation does to the features
 
 
 @runtime_checkable
@@ -92,17 +92,17 @@ class AsServed:
         """The node of the highest level, for every cluster that is not done; among equals one at random."""
         rows = np.flatnonzero(~env.done)
         candidates = env.candidates()[rows]
-        levels = quantise(self._values(env, rows, candidates, rng), candidates)
+        levels = quantise(self._values(env, rows, candidates), candidates)
         actions = np.zeros(env.clusters, dtype=np.int64)
         actions[rows] = best(levels.astype(np.float64), candidates, rng)
         return actions
 
-    def _values(self, env: BatchEnv, rows: IntArray, candidates: BoolArray, rng: Rng) -> FloatArray:
+    def _values(self, env: BatchEnv, rows: IntArray, candidates: BoolArray) -> FloatArray:
         missing = missing_metrics(env.state(), self.policy.needs, self.freshness.stale_after_s)[rows]
         count = candidates.sum(axis=-1)
         fresh = (candidates & ~missing).sum(axis=-1)
         seeing = fresh >= np.maximum(1.0, self.freshness.min_fresh_share * count)
-        values, in_range = self._rated(env, rows, candidates, rng)
+        values, in_range = self._rated(env, rows, candidates)
         finite = (np.isfinite(values) | missing | ~candidates).all(axis=-1)
         by_policy = seeing & in_range & finite
         asked = count > 1  # kube-scheduler asks nobody about a single feasible node
@@ -112,11 +112,11 @@ class AsServed:
         values = _instead(values, ~by_policy & seeing, ExpectedUtilisation(), env, rows, missing)
         return _instead(values, ~seeing, LeastAllocated(), env, rows, np.zeros_like(missing))
 
-    def _rated(self, env: BatchEnv, rows: IntArray, candidates: BoolArray, rng: Rng) -> tuple[FloatArray, BoolArray]:
+    def _rated(self, env: BatchEnv, rows: IntArray, candidates: BoolArray) -> tuple[FloatArray, BoolArray]:
         """The policy's values, and where it may answer."""
         encoding = self._encoding(env, rows)
         if self.distortion is not None:
-            encoding = self.distortion(encoding, candidates, rng)
+            encoding = self.distortion(encoding, candidates)
         try:
             values = np.asarray(self.policy.rate(encoding, candidates), dtype=np.float64)
         except ScoringUnavailable as why:  # one bad row refuses the batch: counted against the policy, all of it

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import typer
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from agent.cluster import FloatArray
@@ -32,7 +32,7 @@ from envs.rewards import weighted_cost
 from envs.workloads.scenario import Scenario, load_scenario, scenario_names
 from envs.workloads.synthetic import GENERATOR_VERSION, make_tapes
 from envs.workloads.tape import Tape
-from models.linear import MIX, read_vectors, write_vectors
+from models.linear import MIX, load_linear, read_vectors, write_vectors
 from training.play import play
 
 MIX_SCENARIOS = ("microservices", "bursts", "edge", "overload", "mixed", "deployments")  # gpu has a model of its own
@@ -59,11 +59,11 @@ class Search:
 
     population: int = 64
     elite_share: float = 0.15
-    episodes: int = 10  # of each scenario, in every generation
+    episodes: int = 8  # of each scenario, in every generation
     step: float = 0.7  # how far mean and spread move to those of the elite
     noise: float = 0.25  # least spread at the start, over the length of the mean; decays with the budget
     last_noise: float = 0.03
-    trial_share: float = 0.2  # of the budget, for each start, before the better one goes on
+    trial_share: float = 0.15  # of the budget, for each start, before the best one goes on
     checked_episodes: int = 96
 
 
@@ -80,13 +80,18 @@ class Cloud:
 
 
 def tune(
-    name: str, scenarios: list[Scenario], decisions: int, seed: int, search: Search, told: Callable[[Cloud], None]
+    scenarios: list[Scenario],
+    rules: dict[str, FloatArray],
+    decisions: int,
+    seed: int,
+    search: Search,
+    told: Callable[[Cloud], None],
 ) -> dict[str, Any]:
-    """The tuned vector with its facts: both starts get a trial, the better one the rest of the budget."""
+    """The tuned vector with its facts: zero and each of these rules get a trial, the best start all that is left."""
     scale = feature_spread(scenarios, seed)
-    clouds = list(starts(scale))
+    clouds = list(starts(rules, scale))
     trial = int(search.trial_share * decisions)
-    plan = decisions - trial * (len(clouds) - 1)  # what the better one will have spent
+    plan = decisions - trial * (len(clouds) - 1)  # what the best one will have spent
     for cloud in clouds:
         for _ in generations(cloud, scenarios, scale, trial, plan, seed, search):
             told(cloud)
@@ -110,13 +115,19 @@ def tune(
     }
 
 
-def starts(scale: FloatArray) -> Iterator[Cloud]:
-    """From nothing, and from a rule made by hand."""
-    used = (scale < np.inf).astype(np.float64)
-    yield Cloud("zero", np.zeros(len(scale)), used.copy())
-    hand = np.where(used > 0, weights_from(HAND_RULE) * np.where(used > 0, scale, 0.0), 0.0)
-    hand /= max(float(np.abs(hand).max()), 1e-9)
-    yield Cloud("hand", hand, 0.5 * used)
+def starts(rules: dict[str, FloatArray], scale: FloatArray) -> Iterator[Cloud]:
+    """From nothing, and nearer to each of the rules that are at hand."""
+    used = np.isfinite(scale)
+    yield Cloud("zero", np.zeros(len(scale)), used.astype(np.float64))
+    for name, weights in rules.items():
+        mean = np.where(used, weights * np.where(used, scale, 0.0), 0.0)
+        mean /= max(float(np.abs(mean).max()), 1e-9)
+        yield Cloud(name, mean, search_width(name) * used)
+
+
+def search_width(start: str) -> float:
+    """A rule that was tuned already is nearer to the best than one made by hand."""
+    return 0.25 if start == MIX else 0.5
 
 
 def generations(
@@ -204,13 +215,14 @@ def feature_spread(scenarios: list[Scenario], seed: int, episodes: int = 16, loo
 def worlds_of(name: str) -> list[Scenario]:
     """The scenarios that a vector is tuned for."""
     if name == MIX:
-        return [_limited(load_scenario(scenario)) for scenario in MIX_SCENARIOS]
-    return [_limited(load_scenario(name))]
+        return [limited(load_scenario(scenario), MOST_NODES) for scenario in MIX_SCENARIOS]
+    return [limited(load_scenario(name), MOST_NODES)]
 
 
-def _limited(world: Scenario) -> Scenario:
+def limited(world: Scenario, most_nodes: int) -> Scenario:
+    """The same world with no more nodes than this; another digest, if that changes it."""
     count = world.nodes.count
-    most = count.model_copy(update={"low": min(count.low, MOST_NODES), "high": min(count.high, MOST_NODES)})
+    most = count.model_copy(update={"low": min(count.low, most_nodes), "high": min(count.high, most_nodes)})
     return world.model_copy(update={"nodes": world.nodes.model_copy(update={"count": most})})
 
 
@@ -221,21 +233,33 @@ def run(names: list[str], *, decisions: int, seed: int, out: Path, as_json: bool
     path = out / "weights.json"
     vectors = read_vectors(path) if path.exists() else {}
     for name, scenarios in [(name, worlds_of(name)) for name in names or [MIX, *scenario_names()]]:
+        rules = {"hand": weights_from(HAND_RULE)}
+        if name != MIX and MIX in vectors:
+            rules[MIX] = load_linear(MIX, path).weights
         with Progress(console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(name, total=1.0)
-            done: dict[str, int] = {}
-
-            def told(cloud: Cloud, name: str = name, done: dict[str, int] = done) -> None:
-                done[cloud.start] = cloud.decisions
-                text = f"{name} from {cloud.start}: {cloud.history[-1]:.3f} of expected_utilisation"
-                bar.update(task, completed=sum(done.values()) / decisions, description=text)
-
-            vectors[name] = tune(name, scenarios, decisions, seed, search or Search(), told)
+            shown = Shown(bar, bar.add_task(name, total=1.0), name, decisions)
+            vectors[name] = tune(scenarios, rules, decisions, seed, search or Search(), shown.told)
         write_vectors(vectors, path)
         if as_json:
             typer.echo(json.dumps({"vector": name, **vectors[name]}))
         else:
             _show(name, vectors[name], Console())
+
+
+@dataclass(slots=True)
+class Shown:
+    """The bar of one vector."""
+
+    bar: Progress
+    task: TaskID
+    name: str
+    decisions: int
+    spent: dict[str, int] = field(default_factory=dict)  # by start
+
+    def told(self, cloud: Cloud) -> None:
+        self.spent[cloud.start] = cloud.decisions
+        text = f"{self.name} from {cloud.start}: {cloud.history[-1]:.3f} of expected_utilisation"
+        self.bar.update(self.task, completed=sum(self.spent.values()) / self.decisions, description=text)
 
 
 def _show(name: str, entry: dict[str, Any], console: Console) -> None:

@@ -47,18 +47,28 @@ def headroom(
         list[str] | None, typer.Argument(metavar="[SCENARIO]...", help="All of them if not given.")
     ] = None,
     episodes: Annotated[int, typer.Option(min=1, help="How many episodes of each.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="The first episode's seed; the others follow it.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Training uses seeds below a million.")] = 1_000_000,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line for each scenario.")] = False,
     candidates: Annotated[int, typer.Option(min=2, help="Nodes that are tried for each pod.")] = 6,
     ahead_s: Annotated[float, typer.Option(min=1.0, help="Seconds that each try is played on.")] = 300.0,
-    futures: Annotated[int, typer.Option(min=1, help="Resampled futures of each try.")] = 3,
+    futures: Annotated[int, typer.Option(min=1, help="Resampled futures of each try.")] = 4,
+    most_nodes: Annotated[int | None, typer.Option(min=1, help="Worlds with no more nodes than this.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Keep the rows in this JSON file, one for each scenario.")] = None,
 ) -> None:
-    """Show how much better than the best heuristic a scheduler could be."""
+    """Show how much better than the best baseline a scheduler could be."""
     from envs.workloads.scenario import scenario_names
-    from training.headroom import Search, run
+    from training.headroom import run
+    from training.rollouts import Search
 
-    search = Search(candidates=candidates, ahead_s=ahead_s, futures=futures)
-    run(names or scenario_names(), episodes=episodes, seed=seed, search=search, as_json=as_json)
+    run(
+        names or scenario_names(),
+        episodes=episodes,
+        seed=seed,
+        search=Search(candidates=candidates, ahead_s=ahead_s, futures=futures),
+        as_json=as_json,
+        most_nodes=most_nodes,
+        save=save,
+    )
 
 
 @app.command()

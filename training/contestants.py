@@ -112,14 +112,13 @@ def player(
 ) -> Player:
     """Made anew for every batch of episodes: what it draws and counts belongs to that batch alone."""
     scorer = _scorer(contestant, scenario, rng)
-    if contestant.kind in ("model", "released") or distortion is not None:
-        if not isinstance(scorer, FeatureScorer):
-            raise InputError(f"{contestant.name} reads no features: nothing of it can be shuffled")
+    if reads_features(contestant) and isinstance(scorer, FeatureScorer):
         return AsServed(scorer, distortion)
     return ByScorer(scorer)
 
 
 def reads_features(contestant: Contestant) -> bool:
+    """Models, and linear scorers: tuned for the same features, they are served the same way."""
     return contestant.kind not in ("heuristic", "thesis")
 
 

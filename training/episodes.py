@@ -107,7 +107,7 @@ def play_piece(piece: Piece, progress: Progress | None = None) -> Outcome:
     tape = _tapes.of(piece)
     env = BatchEnv(tape, assume=piece.handicap.assume)
     rng, own_rng = (np.random.default_rng((piece.seed, piece.first, stream)) for stream in (1, 2))
-    distortion = shuffled(piece.handicap.shuffle) if piece.handicap.shuffle else None
+    distortion = shuffled(piece.handicap.shuffle, own_rng) if piece.handicap.shuffle else None
     who = player(piece.contestant, piece.scenario.name, own_rng, distortion)
     sampler = Sampler(env) if piece.sample else None
     began_s = env.clock_s.copy()

@@ -1,186 +1,191 @@
-"""``pilotfish headroom``: how much better than the best heuristic a scheduler could be, before any training.
+"""``pilotfish headroom``: how much better than the best baseline a scheduler could be, before any training.
 
-From every decision the likeliest candidates are tried in copies of the cluster, each played on by the base rule for
-some minutes; the cheapest is taken. With the true future this is a clairvoyant: it bounds what can be had. With
-futures drawn anew (training.futures) it uses only what an agent may know: the attainable part.
+Baselines are all heuristics and the tuned linear scorers; the better linear one is what the rollouts
+(training.rollouts) play on. Clairvoyant: they know the true future, which bounds what can be had. Attainable: the
+futures are drawn anew, with only what an agent may know.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.progress import TaskID
 from rich.table import Table
 
-from agent.cluster import FloatArray, IntArray
-from agent.features import STALE_AFTER_S
-from agent.heuristics.registry import SCORERS, scorer_by_name
-from agent.scorer import Scorer, held_scores
-from envs.batch_arrays import COUNT, RUN_MORE
-from envs.batch_env import BatchEnv
-from envs.dynamics.costs import SECONDS_PER_HOUR, TERMS
-from envs.rewards import weighted_cost
+from agent.cluster import FloatArray
+from agent.errors import InputError
+from agent.heuristics.registry import SCORERS
+from agent.linear import LinearScorer
+from agent.scorer import Scorer
 from envs.workloads.scenario import Scenario, load_scenario
 from envs.workloads.tape import Tape
-from training.futures import Futures, remaining_s
-from training.play import Played, Progress, choose, play
+from models.linear import MIX, RELEASED, load_linear, vector_names
+from training.cem import limited
+from training.play import play
+from training.rollouts import Search, rollouts
 from training.statistics import paired_difference
 from training.worlds import make_worlds, provenance
 
-OLDEST = 4.0  # medians: the age at which a pod counts that ran before the sidecar came
+SMALL_PCT = 3.0  # attainable headroom below this, or not above its interval, is marked
+KINDS = ("attainable", "clairvoyant")
+
+Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
-    """How far and how wide the rollouts look."""
-
-    candidates: int = 6
-    ahead_s: float = 300.0
-    futures: int = 3
-
-
-def baselines(tape: Tape, seed: int) -> dict[str, Played]:
-    """Every heuristic on the same tapes."""
-    return {name: play(make(), tape, seed) for name, make in SCORERS.items()}
-
-
-def rollouts(
-    scenario: Scenario,
-    tape: Tape,
-    base: Scorer,
+def run(
+    names: list[str],
+    *,
+    episodes: int,
     seed: int,
     search: Search,
-    clairvoyant: bool,
-    progress: Progress | None = None,
-) -> Played:
-    """Play the tapes, each decision the best of rollouts of the base rule."""
-    env, rng = BatchEnv(tape), np.random.default_rng(seed)
-    futures = None if clairvoyant else Futures(scenario, seed, env.clusters, search.futures)
-    began_s = env.clock_s.copy()
-    terms = np.zeros((env.clusters, len(TERMS)))
-    while not env.done.all():
-        terms += env.step(_look_ahead(scenario, env, base, search, futures, rng))
-        if progress is not None:
-            progress(float((env.clock_s / tape.horizon_s).mean()))
-    return Played(terms, (env.clock_s - began_s) / SECONDS_PER_HOUR, env.decisions)
-
-
-def _look_ahead(
-    scenario: Scenario, env: BatchEnv, base: Scorer, search: Search, futures: Futures | None, rng: np.random.Generator
-) -> IntArray:
-    """The candidate whose rollouts cost least, for every cluster."""
-    options = _likeliest(env, base, search.candidates, rng)  # (clusters, options)
-    per_option = 1 if futures is None else search.futures
-    rows = np.repeat(np.arange(env.clusters), options.shape[1] * per_option)
-    twin = env.clone(rows)
-    if futures is not None:
-        _imagine(scenario, env, twin, futures, options.shape[1], rng)
-    actions = np.repeat(options.reshape(-1), per_option)
-    cost = _play_on(twin, base, actions, search.ahead_s, rng).reshape(env.clusters, options.shape[1], per_option)
-    valid = np.take_along_axis(env.candidates(), options, axis=1)
-    mean = np.where(valid, cost.mean(axis=2), np.inf)
-    return np.asarray(np.take_along_axis(options, mean.argmin(axis=1)[:, None], axis=1)[:, 0])
-
-
-def _likeliest(env: BatchEnv, base: Scorer, count: int, rng: np.random.Generator) -> IntArray:
-    """The base rule's first choice, other nodes it likes, and, for a change of mind, some at random."""
-    candidates = env.candidates()
-    values = held_scores(base, env.state(), env.demand(), candidates, STALE_AFTER_S)
-    noise = rng.random(values.shape)
-    ranked = np.argsort(np.where(candidates, -values + 1e-9 * noise, np.inf), axis=1)
-    shuffled = np.argsort(np.where(candidates, noise, np.inf), axis=1)
-    top = min((count + 1) // 2, values.shape[1])
-    return np.concatenate([ranked[:, :top], shuffled[:, : max(count - top, 0)]], axis=1)
-
-
-def _imagine(
-    scenario: Scenario, env: BatchEnv, twin: BatchEnv, futures: Futures, options: int, rng: np.random.Generator
+    as_json: bool,
+    most_nodes: int | None = None,
+    save: Path | None = None,
 ) -> None:
-    """Give the copies futures that are not the true one; all options of a cluster meet the same ones."""
-    tapes = env.tapes
-    imagined = futures.blank(tapes)
-    live = env.live
-    for index in range(env.clusters):
-        futures.write(imagined, tapes, index, float(env.clock_s[index]), int(live.count[index, COUNT.arrived]))
-    row = np.arange(env.clusters)[:, None, None] * futures.futures + np.arange(futures.futures)[None, None, :]
-    twin.use_tapes(imagined, np.broadcast_to(row, (env.clusters, options, futures.futures)).reshape(-1))
-    age_s = np.clip(
-        env.clock_s[:, None] - live.run_more[:, :, RUN_MORE.bound_at_s],
-        0.0,
-        OLDEST * scenario.arrivals.duration_s.median,
-    )
-    slots, new = age_s.shape[1], np.zeros(live.pod_left_s.shape)
-    for k in range(futures.futures):
-        ends_at_s = env.clock_s[:, None] + remaining_s(scenario.arrivals.duration_s, age_s, rng)
-        left_s = remaining_s(scenario.arrivals.duration_s, new, rng)  # of the pods that wait
-        for option in range(options):
-            some = np.arange(env.clusters) * options * futures.futures + option * futures.futures + k
-            twin.live.run_ends_at_s[some, :slots] = ends_at_s
-            twin.live.pod_left_s[some] = left_s
-
-
-def _play_on(twin: BatchEnv, base: Scorer, actions: IntArray, ahead_s: float, rng: np.random.Generator) -> FloatArray:
-    """Cost of each copy until the horizon of the search, the first action given, the others by the base rule."""
-    until_s = twin.clock_s + ahead_s
-    cost = weighted_cost(twin.step(actions)).copy()
-    while True:
-        open_ = ~twin.done & (twin.clock_s < until_s)
-        if not open_.any():
-            return np.asarray(cost)
-        cost += np.where(open_, weighted_cost(twin.step(choose(base, twin, rng))), 0.0)
-
-
-def run(names: list[str], *, episodes: int, seed: int, search: Search, as_json: bool) -> None:
-    """Print the headroom of each scenario."""
-    for scenario in [load_scenario(name) for name in names]:
+    """Print the headroom of each scenario; with ``save``, write it into this file beside the other scenarios'."""
+    worlds = [load_scenario(name) for name in names]
+    saved = [] if save is None else read_rows(save)
+    for scenario in worlds if most_nodes is None else [limited(world, most_nodes) for world in worlds]:
         row = measure(scenario, episodes, seed, search)
+        saved = [*(old for old in saved if old["scenario"] != row["scenario"]), row]
+        if save is not None:
+            write_rows(saved, save)
         if as_json:
             typer.echo(json.dumps(row))
         else:
             _show(row, Console())
 
 
-def measure(scenario: Scenario, episodes: int, seed: int, search: Search) -> dict[str, object]:
+def measure(scenario: Scenario, episodes: int, seed: int, search: Search) -> Row:
+    """One row: the costs of every baseline and of both kinds of rollouts on the same episodes."""
     tape = make_worlds(scenario, seed, episodes)
-    costs = {name: played.cost_per_hour for name, played in baselines(tape, seed).items()}
-    best = min(costs, key=lambda name: float(costs[name].mean()))
-    row: dict[str, object] = {**provenance(scenario, seed), "episodes": episodes, "best_baseline": best}
+    linear = linear_scorers(scenario)
+    costs = baselines(tape, seed, [*(make() for make in SCORERS.values()), *linear])
     means = {name: float(cost.mean()) for name, cost in costs.items()}
-    row["baselines"] = dict(sorted(means.items(), key=lambda item: item[1]))
-    base = scorer_by_name(best)
+    best, base = min(means, key=means.__getitem__), min(linear, key=lambda scorer: means[scorer.name])
+    row: Row = {
+        **provenance(scenario, seed),
+        "most_nodes": int(scenario.nodes.count.high),
+        "episodes": episodes,
+        "candidates": search.candidates,
+        "ahead_s": search.ahead_s,
+        "futures": search.futures,
+        "best_baseline": best,
+        "best_cost": means[best],
+        "rollouts_of": base.name,
+        "baselines": dict(sorted(means.items(), key=lambda item: item[1])),
+    }
     with Bar(console=Console(stderr=True), transient=True) as bar:
-        for kind, clairvoyant in (("clairvoyant", True), ("attainable", False)):
-            task = bar.add_task(f"{scenario.name}: {kind} rollouts of {best}", total=1.0)
-            played = rollouts(scenario, tape, base, seed, search, clairvoyant, partial(_show_share, bar, task))
-            mean, half = paired_difference(played.cost_per_hour, costs[best])
-            row[kind] = {
-                "cost": float(played.cost_per_hour.mean()),
-                "headroom_pct": -100.0 * mean / float(costs[best].mean()),
-                "ci95_pct": None if math.isnan(half) else 100.0 * half / float(costs[best].mean()),
-            }
+        for kind in KINDS:
+            task = bar.add_task(f"{scenario.name}: {kind} rollouts of {base.name}", total=1.0)
+            told = partial(_show_share, bar, task)
+            played = rollouts(scenario, tape, base.weights, seed, search, kind == "clairvoyant", told)
+            row |= _compared(kind, played.cost_per_hour, costs[best])
     return row
+
+
+def linear_scorers(scenario: Scenario) -> list[LinearScorer]:
+    """The one for all scenarios, and the scenario's own if it has been tuned."""
+    return [load_linear(name) for name in (MIX, scenario.name) if name in vector_names(RELEASED)]
+
+
+def baselines(tape: Tape, seed: int, scorers: list[Scorer]) -> dict[str, FloatArray]:
+    """US dollars an hour of each scorer on the same episodes."""
+    return {scorer.name: play(scorer, tape, seed).cost_per_hour for scorer in scorers}
+
+
+def _compared(kind: str, cost: FloatArray, best: FloatArray) -> Row:
+    """Cost, half width of the 95 % interval of the paired difference (US dollars an hour), and both in per cent."""
+    mean, half = paired_difference(cost, best)
+    known = None if math.isnan(half) else half
+    usual = float(best.mean())
+    return {
+        f"{kind}_cost": float(cost.mean()),
+        f"{kind}_ci95": known,
+        f"{kind}_headroom_pct": -100.0 * mean / usual,
+        f"{kind}_ci95_pct": None if known is None else 100.0 * known / usual,
+    }
+
+
+# --- results on disk and on paper
+
+
+def read_rows(path: Path) -> list[Row]:
+    if not path.exists():
+        return []
+    try:
+        rows: list[Row] = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    except (ValueError, KeyError, TypeError) as why:
+        raise InputError(f"{path}: not a file of headroom rows") from why
+    return rows
+
+
+def write_rows(rows: list[Row], path: Path) -> None:
+    beside = path.with_name(path.name + ".new")
+    try:
+        beside.write_text(json.dumps({"rows": rows}, indent=1) + "\n", encoding="utf-8")
+        beside.replace(path)
+    except OSError as why:
+        raise InputError(f"--save {path}: {why.strerror or why}") from why
+
+
+def is_small(row: Row) -> bool:
+    """Whether there is little to learn here, or it cannot be told from nothing."""
+    pct, half = row["attainable_headroom_pct"], row["attainable_ci95_pct"]
+    return bool(pct < SMALL_PCT or (half is not None and pct < half))
+
+
+def as_markdown(rows: list[Row]) -> str:
+    """The table of docs/headroom.md."""
+    lines = [
+        "| scenario | nodes | episodes | best baseline | it costs | linear mix | linear own | attainable"
+        " | headroom % | clairvoyant | headroom % | digest |",
+        "|" + "---|" * 12,
+    ]
+    for row in sorted(rows, key=lambda row: -row["attainable_headroom_pct"]):
+        own = row["baselines"].get(f"linear_{row['scenario']}")
+        cells = [
+            row["scenario"] + (" (small)" if is_small(row) else ""),
+            f"to {row['most_nodes']}",
+            row["episodes"],
+            row["best_baseline"],
+            _usd(row["best_cost"]),
+            _usd(row["baselines"].get(f"linear_{MIX}")),
+            _usd(own),
+            _usd(row["attainable_cost"]),
+            _spread(row, "attainable"),
+            _usd(row["clairvoyant_cost"]),
+            _spread(row, "clairvoyant"),
+            f"`{row['scenario_digest']}`",
+        ]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
+def _usd(cost: float | None) -> str:
+    return "" if cost is None else f"{cost:.3g}" if cost < 100 else f"{cost:.0f}"
+
+
+def _spread(row: Row, kind: str) -> str:
+    half = row[f"{kind}_ci95_pct"]
+    return f"{row[f'{kind}_headroom_pct']:.1f}" + ("" if half is None else f" ± {half:.1f}")
 
 
 def _show_share(bar: Bar, task: TaskID, share: float) -> None:
     bar.update(task, completed=share)
 
 
-def _show(row: dict[str, object], console: Console) -> None:
+def _show(row: Row, console: Console) -> None:
     table = Table("policy", "USD/h", "headroom %", title=f"{row['scenario']} ({row['episodes']} episodes)")
-    baselines_, best = row["baselines"], row["best_baseline"]
-    assert isinstance(baselines_, dict)
-    for name, cost in baselines_.items():
-        table.add_row(name + (" (best)" if name == best else ""), f"{cost:.3f}", "")
-    for kind in ("attainable", "clairvoyant"):
-        entry = row[kind]
-        assert isinstance(entry, dict)
-        spread = "" if entry["ci95_pct"] is None else f" ± {entry['ci95_pct']:.1f}"
-        table.add_row(kind, f"{entry['cost']:.3f}", f"{entry['headroom_pct']:.1f}{spread}")
+    for name, cost in row["baselines"].items():
+        table.add_row(name + (" (best)" if name == row["best_baseline"] else ""), f"{cost:.3f}", "")
+    for kind in KINDS:
+        table.add_row(kind, f"{row[f'{kind}_cost']:.3f}", _spread(row, kind))
     console.print(table)

@@ -23,11 +23,11 @@ _PLACE = {name: index for index, name in enumerate(NODE_FEATURES)}
 _EXPECTED = [_PLACE[f"{kind}_expected_ratio"] for kind in ("cpu", "memory", "rx", "tx")]
 
 
-def shuffled(names: tuple[str, ...]) -> Distortion:
+def shuffled(names: tuple[str, ...], rng: np.random.Generator) -> Distortion:
     """Exchanges these columns among the candidates of each cluster; the largest expected ratio follows them."""
     columns = [_PLACE[name] for name in names]
 
-    def distort(encoding: Encoding, candidates: BoolArray, rng: np.random.Generator) -> Encoding:
+    def distort(encoding: Encoding, candidates: BoolArray) -> Encoding:
         nodes = encoding.nodes.copy()
         source = permutation(candidates, rng)
         nodes[..., columns] = np.take_along_axis(encoding.nodes[..., columns], source[..., None], axis=-2)

@@ -82,6 +82,26 @@ def fragment_milli(
     return free_milli - usable * (free_milli - unfit_milli)
 
 
+def mean_fragment_milli(
+    typical: TypicalPods,
+    cpu_free_millicores: FloatArray,
+    gpu_free_milli: FloatArray,
+    allowed: BoolArray | None = None,
+) -> FloatArray:
+    """Mean over the typical pods of the free GPU that each cannot use, ``(..., nodes)``."""
+    free_milli = gpu_free_milli.sum(axis=-1)
+    total: FloatArray = np.zeros_like(free_milli)
+    for kind, pod_milli in enumerate(typical.gpu_milli):
+        fits = gpu_free_milli >= pod_milli
+        unfit_milli = free_milli - (gpu_free_milli * fits).sum(axis=-1)
+        if allowed is not None:
+            unfit_milli = np.where(allowed[kind], unfit_milli, free_milli)
+        pod_cpu, pod_gpus = typical.cpu_millicores[kind], typical.gpus[kind]
+        useless = fragment_milli(free_milli, unfit_milli, fits.sum(-1), cpu_free_millicores, pod_cpu, pod_gpus)
+        total += typical.share[kind] * useless
+    return total
+
+
 def fgd_score(fragment_before_milli: Any, fragment_after_milli: Any) -> Any:
     """Score of a placement that changes the fragment of its node so; of numbers or arrays, and numba compiles it."""
     growth = (fragment_after_milli - fragment_before_milli) / GPU_MILLI
@@ -128,15 +148,4 @@ class Fgd:
         return least
 
     def _fragment(self, cpu_free_millicores: FloatArray, gpu_free_milli: FloatArray) -> FloatArray:
-        """Mean over the typical pods of the free GPU that each cannot use, ``(..., nodes)``."""
-        free_milli = gpu_free_milli.sum(axis=-1)
-        total: FloatArray = np.zeros_like(free_milli)
-        for kind, pod_milli in enumerate(self.typical.gpu_milli):
-            fits = gpu_free_milli >= pod_milli
-            unfit_milli = free_milli - (gpu_free_milli * fits).sum(axis=-1)
-            if self.allowed is not None:
-                unfit_milli = np.where(self.allowed[kind], unfit_milli, free_milli)
-            pod_cpu, pod_gpus = self.typical.cpu_millicores[kind], self.typical.gpus[kind]
-            useless = fragment_milli(free_milli, unfit_milli, fits.sum(-1), cpu_free_millicores, pod_cpu, pod_gpus)
-            total += self.typical.share[kind] * useless
-        return total
+        return mean_fragment_milli(self.typical, cpu_free_millicores, gpu_free_milli, self.allowed)

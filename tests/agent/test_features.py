@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from agent.cluster import ClusterState, Demand
 from agent.feature_docs import as_markdown
-from agent.features import NODE_FEATURES, POD_FEATURES, SCHEMA_VERSION, encode
+from agent.features import GPU_FEATURES, NODE_FEATURES, POD_FEATURES, SCHEMA_VERSION, encode
 
 ROOT = Path(__file__).parents[2]
 ALL = np.array([True, True, True])
@@ -95,6 +95,19 @@ BY_HAND = {
     "pods_ratio": [11 / 110, 55 / 110, 1 / 110],
     "gpu_requested_ratio": [0, (600 + 500) / 2000, (1200 + 500) / 4000],
     "gpu_leftover_ratio": [0, 0.5, 0.2],  # 400 is too little; 700 is the fullest that fits
+    "gpu_size": [0, 2 / 8, 4 / 8],
+    "gpu_left": [0, 0.9 / 8, 2.3 / 8],
+    "gpu_whole_left": [0, 0, 2 / 8],
+    "gpu_breaks_whole": [0, 1, 0],
+    "gpu_node_unused": [0, 0, 0],
+    "gpu_cpu_left": [0, 3.6 / 128, 3.6 / 128],
+    "gpu_without_cpu": [0, (0.9 - 0.45) / 8, (2.3 - 0.45) / 8],
+    # of the mix's 75 %, 24 % need no more than 4 cores (13 % 0.81, 8 % whole, 3 % 0.32 GPUs), 19 % no more than 3.6
+    "gpu_fragment_growth": [
+        0,
+        0.9 - (51 * 1.4 + 21 * 0.4 + 3 * 0.0) / 75,
+        (56 * 2.3 + 19 * 0.3 - (51 * 2.8 + 21 * 0.8 + 3 * 0.1)) / 75,
+    ],
     "cpu_used_ratio": [0.2, 0.8, 0.5],  # the third: the mean of the others
     "memory_used_ratio": [0.25, 0.5, 0.375],
     "rx_ratio": [0.1, 0.8, 0.45],
@@ -130,6 +143,7 @@ POD_BY_HAND = {
     "cpu_request": 400 / (16000 / 3),
     "memory_request": 1600 / (32000 / 3),
     "gpu_request": 0.5 / 8,
+    "gpu_share": 0.5,
     "expected_traffic": np.log1p(1.5),
     "demand_known": 1,
     "sibling_traffic": 0,
@@ -141,6 +155,7 @@ POD_BY_HAND = {
     "mean_network_expected": (0.5 + 0.825 + 0.45 + 50 / 1500) / 3,
     "mean_memory_requested": (0.325 + 0.6 + 0.2) / 3,
     "empty_share": 1 / 3,
+    "mean_gpu_requested": (1100 / 2000 + 1700 / 4000) / 3,
 }
 
 
@@ -170,6 +185,19 @@ def test_declared_sibling_traffic_goes_before_expected_traffic(example):
 def test_trust_in_the_demand_follows_its_source(make_state, make_demand, source, known):
     encoding = encode(make_state(), make_demand(demand_source=source), ALL)
     assert pod_feature(encoding, "demand_known") == known
+
+
+def test_node_is_unused_until_a_share_of_one_of_its_gpus_is_taken(make_state, make_demand):
+    free = gpus([1000, 1000], [1000, 990], [])
+    encoding = encode(make_state(gpu_count=[2, 2, 0], gpu_free_milli=free), make_demand(gpus=1, gpu_milli=1000), ALL)
+    assert node_feature(encoding, "gpu_node_unused").tolist() == [1, 0, 0]
+    assert not node_feature(encoding, "gpu_breaks_whole").any()  # a whole GPU is taken, not broken
+
+
+def test_features_of_gpus_are_zero_without_them(make_state, make_demand):
+    encoding = encode(make_state(), make_demand(gpus=1, gpu_milli=500), ALL)
+    for name in GPU_FEATURES:
+        assert not node_feature(encoding, name).any()
 
 
 def test_ratios_end_where_more_says_no_more(make_state, make_demand):

@@ -1,18 +1,22 @@
-"""Rollouts: what they may change of a cluster, and that looking ahead helps."""
+"""Headroom: what a row says, and how rows get into the file and the document; imagined futures."""
+
+from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from agent.heuristics.registry import scorer_by_name
-from envs.batch_arrays import COUNT, TAPE_POD
+from agent.errors import InputError
+from envs.batch_arrays import COUNT, RUN_MORE, TAPE_POD
 from envs.batch_env import BatchEnv
-from envs.workloads.scenario import LogNormal, Scenario, load_scenario
-from training.futures import Futures, remaining_s
-from training.headroom import Search, measure, rollouts
-from training.play import play
+from envs.workloads.scenario import LogNormal, Scenario, load_scenario, scenario_names
+from training.futures import Futures, Imagination, remaining_s
+from training.headroom import as_markdown, is_small, measure, read_rows, run, write_rows
+from training.rollouts import Search
 from training.worlds import make_worlds
 
-SEARCH = Search(candidates=4, ahead_s=60.0, futures=2)
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(scope="module")
@@ -27,36 +31,75 @@ def scenario() -> Scenario:
     return full.model_copy(update=changes)
 
 
-@pytest.mark.timeout(600)
-def test_looking_at_the_true_future_beats_the_rule_it_rolls_out(scenario: Scenario) -> None:
-    tape, base = make_worlds(scenario, 3, 6), scorer_by_name("random")
-    alone = play(base, tape, 3).cost_per_hour
-    ahead = rollouts(scenario, tape, base, 3, SEARCH, clairvoyant=True).cost_per_hour
-    assert ahead.mean() < 0.95 * alone.mean()
+# --- rows
 
 
 @pytest.mark.timeout(600)
-def test_headroom_names_the_world_and_both_bounds(scenario: Scenario) -> None:
+def test_a_row_names_the_world_the_baselines_and_both_bounds(scenario: Scenario) -> None:
     row = measure(scenario, episodes=2, seed=1, search=Search(candidates=2, ahead_s=20.0, futures=1))
     assert row["scenario_digest"] == scenario.digest()
-    assert {"clairvoyant", "attainable", "baselines", "best_baseline"} <= set(row)
+    assert row["best_cost"] == min(row["baselines"].values()) == row["baselines"][row["best_baseline"]]
+    assert {"linear_mix", "expected_utilisation"} <= set(row["baselines"])
+    assert row["rollouts_of"].startswith("linear_")
+    saved = row["best_cost"] - row["clairvoyant_cost"]
+    assert row["clairvoyant_headroom_pct"] == pytest.approx(100.0 * saved / row["best_cost"])
+    assert {"attainable_cost", "attainable_ci95", "episodes", "seed"} <= set(row)
+
+
+def test_a_scenario_measured_again_replaces_its_row_and_no_other(tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "headroom.json"
+    write_rows([{"scenario": "edge", "cost": 1}, {"scenario": "gpu", "cost": 2}], path)
+    monkeypatch.setattr("training.headroom.measure", lambda world, *options: {"scenario": world.name, "cost": 3})
+    run(["edge"], episodes=1, seed=1, search=Search(), as_json=True, save=path)
+    assert read_rows(path) == [{"scenario": "gpu", "cost": 2}, {"scenario": "edge", "cost": 3}]
+
+
+def test_fewer_nodes_make_another_world(tmp_path: Path, monkeypatch) -> None:
+    worlds: list[Scenario] = []
+    monkeypatch.setattr("training.headroom.measure", lambda world, *options: worlds.append(world) or {"scenario": "x"})
+    run(["mixed"], episodes=1, seed=1, search=Search(), as_json=True, most_nodes=30)
+    assert (worlds[0].nodes.count.low, worlds[0].nodes.count.high) == (30, 30)
+    assert worlds[0].digest() != load_scenario("mixed").digest()
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text("[]")
+    with pytest.raises(InputError, match="headroom rows"):
+        read_rows(tmp_path / "rows.json")
+
+
+@pytest.mark.parametrize(
+    ("pct", "half", "small"), [(10.0, 2.0, False), (2.0, 0.1, True), (10.0, 11.0, True), (10.0, None, False)]
+)
+def test_headroom_is_small_if_it_is_little_or_cannot_be_told_from_none(pct: float, half: float, small: bool) -> None:
+    assert is_small({"attainable_headroom_pct": pct, "attainable_ci95_pct": half}) == small
+
+
+def test_the_document_shows_the_rows_of_the_file() -> None:
+    rows = read_rows(DOCS / "headroom.json")
+    assert {row["scenario"] for row in rows} == set(scenario_names())
+    assert as_markdown(rows) in (DOCS / "headroom.md").read_text(encoding="utf-8")
+
+
+# --- imagined futures
 
 
 @pytest.mark.timeout(600)
 def test_an_imagined_future_keeps_the_past_and_changes_what_comes(scenario: Scenario) -> None:
     env = BatchEnv(make_worlds(scenario, 5, 1))
     arrived, clock_s = int(env.live.count[0, COUNT.arrived]), float(env.clock_s[0])
-    futures = Futures(scenario, 5, 1, 2)
-    imagined = futures.blank(env.tapes)
-    futures.write(imagined, env.tapes, 0, clock_s, arrived)
-    truth = env.tapes.pod[0]
-    for row in imagined.pod:
+    futures, truth, seen = Futures(scenario, 5, 1, 2), env.tapes.pod[0], []
+    for which in range(2):
+        imagined = futures.blank(env.tapes)
+        futures.write(imagined, env.tapes, 0, which, clock_s, arrived)
+        row = imagined.pod[0]
         assert np.array_equal(row[:arrived], truth[:arrived], equal_nan=True)
         assert not np.array_equal(row[arrived:], truth[arrived:], equal_nan=True)
         coming = row[arrived:, TAPE_POD.arrival_s]
         assert (coming > clock_s).all()
         assert (np.diff(coming[np.isfinite(coming)]) >= 0).all()
-    assert not np.array_equal(imagined.pod[0], imagined.pod[1], equal_nan=True)
+        seen.append(row)
+    assert not np.array_equal(seen[0], seen[1], equal_nan=True)
 
 
 @pytest.mark.timeout(600)
@@ -64,10 +107,27 @@ def test_imagined_loads_begin_where_the_true_ones_are(scenario: Scenario) -> Non
     env = BatchEnv(make_worlds(scenario, 5, 1))
     futures = Futures(scenario, 5, 1, 1)
     imagined, clock_s = futures.blank(env.tapes), float(env.clock_s[0])
-    futures.write(imagined, env.tapes, 0, clock_s, 0)
+    futures.write(imagined, env.tapes, 0, 0, clock_s, 0)
     now = int(clock_s / scenario.loads.step_s)
     assert imagined.app_load[0, now] == pytest.approx(env.tapes.app_load[0, now], rel=1e-4)
     assert not np.allclose(imagined.app_load[0, now + 2 :], env.tapes.app_load[0, now + 2 :], rtol=1e-3)
+
+
+@pytest.mark.timeout(600)
+def test_copies_of_one_cluster_share_an_imagined_future_and_the_original_keeps_its_own(scenario: Scenario) -> None:
+    env, rng = BatchEnv(make_worlds(scenario, 5, 2)), np.random.default_rng(0)
+    rows = np.array([0, 0, 1])
+    twin, running = env.clone(rows), int(env.live.count[0, COUNT.running])
+    tape, ends_at_s = env.tapes.pod.copy(), env.live.run_ends_at_s.copy()
+    Imagination(scenario, env, 5, 3, rng).apply(env, twin, rows)
+    imagined = twin.live.run_ends_at_s[:, :running]
+    np.testing.assert_array_equal(imagined[0], imagined[1])
+    assert not np.array_equal(imagined[0], ends_at_s[0, :running])
+    assert (imagined[0] > env.clock_s[0]).all()
+    assert running > 0
+    assert np.array_equal(env.tapes.pod, tape, equal_nan=True)
+    np.testing.assert_array_equal(env.live.run_ends_at_s, ends_at_s)
+    assert (env.live.run_more[0, :running, RUN_MORE.bound_at_s] <= env.clock_s[0]).all()
 
 
 def test_pods_that_have_run_long_run_longer() -> None:

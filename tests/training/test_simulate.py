@@ -187,11 +187,12 @@ def asked(monkeypatch) -> list[tuple[list[str], dict]]:
 
 
 def test_headroom_looks_at_all_scenarios_unless_some_are_named(command, asked):
-    from training.headroom import Search
+    from training.rollouts import Search
 
     assert command("headroom")[0] == 0
     assert command("headroom", "edge", "gpu", "--episodes", 2, "--candidates", 4, "--seed", 3, "--json")[0] == 0
     (every, defaults), (some, options) = asked
     assert (every, some) == (scenario_names(), ["edge", "gpu"])
     assert defaults["search"] == Search()  # the defaults of the command are those of the search
-    assert options == {"episodes": 2, "seed": 3, "as_json": True, "search": Search(candidates=4)}
+    only = {"episodes": 2, "seed": 3, "as_json": True, "search": Search(candidates=4)}
+    assert options == {**only, "most_nodes": None, "save": None}
