@@ -118,9 +118,7 @@ class EpisodicPPO(MaskablePPO):
         super().train()
         for name, weights in self.policy.named_parameters():
             if not bool(torch.isfinite(weights).all()):
-                raise InputError(
-                    f"{name} is not finite after update {self.updates}: it diverged, lower first_rate"
-                )
+                raise InputError(f"{name} is not finite after update {self.updates}: it diverged, lower first_rate")
 
     def _played(self, world: TrainingWorld) -> Decisions:
         first = self.updates * world.groups

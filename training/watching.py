@@ -39,7 +39,7 @@ class NetworkScorer:
 
     def score(self, state: ClusterState, demand: Demand, candidates: BoolArray) -> FloatArray:
         one = encode(state, demand, candidates)
-        return self.rate(Encoding(one.nodes[None], one.pod[None]), candidates[None])[0]
+        return np.asarray(self.rate(Encoding(one.nodes[None], one.pod[None]), candidates[None])[0])
 
 
 @dataclass(frozen=True, slots=True)
