@@ -32,9 +32,19 @@ NOTHING = Encoding(np.zeros((0, 0, 0), dtype=np.float32), np.zeros((0, 0), dtype
 
 
 class BatchEnv:
-    """Clusters over a stack of tapes; ``tape_of[c]`` is the row of the stack that cluster ``c`` reads."""
+    """Clusters over a stack of tapes; ``tape_of[c]`` is the row of the stack that cluster ``c`` reads.
 
-    def __init__(self, tape: Tape, tape_of: IntArray | None = None, assume: bool = True, threads: int = 2) -> None:
+    With ``credits`` every pod is charged for the difference it makes (batch_credit), in ``live.pod_credit``.
+    """
+
+    def __init__(
+        self,
+        tape: Tape,
+        tape_of: IntArray | None = None,
+        assume: bool = True,
+        threads: int = 2,
+        credits: bool = False,
+    ) -> None:
         self.tape_of = np.arange(len(tape.horizon_s)) if tape_of is None else np.array(tape_of, dtype=np.int64)
         if tape.pod_slots > np.iinfo(np.int16).max:
             raise InputError(f"a tape of {tape.pod_slots} pods is too long: at most 32767 fit")
@@ -42,7 +52,7 @@ class BatchEnv:
         self.tape = tape
         self.threads = threads
         self._tape = arrays.pack(tape)
-        self._live = arrays.allocate(len(self.tape_of), self._tape)
+        self._live = arrays.allocate(len(self.tape_of), self._tape, credits)
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._spec: dict[str, Any] = {}
         self.reset(np.arange(len(self.tape_of)), self.tape_of)

@@ -11,7 +11,16 @@ import numpy as np
 from numba import njit
 
 from agent.cluster import GPU_MILLI, GPUS_PER_NODE
-from envs import batch_describing, batch_encode, batch_placing, batch_rules, batch_scraping, batch_ticking
+from envs import (
+    batch_credit,
+    batch_describing,
+    batch_encode,
+    batch_latency,
+    batch_placing,
+    batch_rules,
+    batch_scraping,
+    batch_ticking,
+)
 from envs.batch_arrays import COUNT, TAPE_NODE, TAPE_POD
 from envs.batch_describing import describe
 from envs.batch_encode import encode_cluster
@@ -104,5 +113,14 @@ def entry_point(sources):
     return run_clusters
 
 
-PARTS = (batch_describing, batch_encode, batch_placing, batch_rules, batch_scraping, batch_ticking)
+PARTS = (
+    batch_credit,
+    batch_describing,
+    batch_encode,
+    batch_latency,
+    batch_placing,
+    batch_rules,
+    batch_scraping,
+    batch_ticking,
+)
 run_clusters = entry_point(digest(globals(), *(vars(part) for part in PARTS)))

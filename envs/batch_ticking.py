@@ -11,18 +11,18 @@ from envs.batch_arrays import (
     RULE,
     RUN,
     RUN_AT,
-    RUN_MORE,
     TAPE_APP,
     TAPE_LOAD,
     TAPE_NODE,
     TAPE_POD,
 )
+from envs.batch_credit import credit
+from envs.batch_latency import violation
 from envs.batch_placing import keep, release
 from envs.batch_rules import (
     active_price_usd_per_hour,
     carried,
     compiled,
-    latency_violation,
     lost,
     node_power_watts,
     oom_badness_mib,
@@ -115,20 +115,6 @@ def loads(L, T, c, t):
 
 
 @compiled
-def violation(L, T, c, t, more, node, app, total):
-    soft_ms = np.float64(more[RUN_MORE.soft_ms])
-    if soft_ms != soft_ms:
-        return 0.0
-    zone = int(T.node[t, TAPE_NODE.zone, node])
-    rtt_ms = 0.0
-    for other in range(T.zone_rtt_ms.shape[1]):
-        rtt_ms += L.app_zone_pods[c, app, other] * T.zone_rtt_ms[t, zone, other]
-    rtt_ms -= L.app_pods[c, app, node] * T.zone_rtt_ms[t, zone, zone]
-    latency_ms = T.node[t, TAPE_NODE.user_latency_ms, node] + rtt_ms / max(total - 1.0, 1.0)
-    return latency_violation(latency_ms, soft_ms, np.float64(more[RUN_MORE.hard_ms]))
-
-
-@compiled
 def account(L, T, c, t):
     terms, tick_s, nodes = L.terms[c], T.rule[t, RULE.tick_s], L.count[c, COUNT.nodes]
     lost_gb, throttled, stranded, kwh, usd = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -172,6 +158,8 @@ def account(L, T, c, t):
     terms[CROSS_ZONE] += L.between[c, 0] * tick_s / MBIT_PER_GB
     terms[LATENCY] += L.between[c, 1] * tick_s
     terms[PENDING] += L.count[c, COUNT.waiting] * tick_s
+    if L.pod_credit.shape[1] > 0:
+        credit(L, T, c, t, tick_s)
 
 
 @compiled

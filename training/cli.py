@@ -112,6 +112,34 @@ def cem(
 
 
 @app.command()
+def train(
+    scenario: Annotated[list[str] | None, typer.Option(help="Instead of those of the configuration.")] = None,
+    config: Annotated[str, typer.Option(help="A name from training/configs, or a YAML file.")] = "default",
+    traces: Traces = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Decisions to learn from.")] = None,
+    minutes: Annotated[float | None, typer.Option(min=0.0, help="Stop after so many minutes.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="One seed, one number of threads: the same weights.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for checkpoints, log and model.")] = Path("runs/train"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line for each evaluation.")] = False,
+) -> None:
+    """Learn a policy in simulated clusters."""
+    from training.train import run
+
+    run(
+        config=config,
+        scenarios=scenario or [],
+        traces=traces,
+        steps=steps,
+        minutes=minutes,
+        seed=seed,
+        out=out,
+        resume=resume,
+        as_json=as_json,
+    )
+
+
+@app.command()
 def scenarios(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line for each scenario.")] = False,
 ) -> None:

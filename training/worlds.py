@@ -10,6 +10,7 @@ from envs.workloads.replay import TraceFolder
 from envs.workloads.scenario import Scenario
 from envs.workloads.synthetic import GENERATOR_VERSION, make_tape, sizes_of
 from envs.workloads.tape import Tape
+from training.group_tapes import TapeMaker
 
 
 def open_traces(path: Path | None, skip_bad: bool = False) -> TraceFolder | None:
@@ -20,6 +21,11 @@ def make_world(scenario: Scenario, seed: int, index: int, traces: TraceFolder | 
     """One tape; with traces, their loads, distances and pods take their part."""
     tape = make_tape(scenario, seed, index)
     return tape if traces is None else traces.applied(scenario, tape, seed, index)
+
+
+def tape_maker(traces: TraceFolder | None) -> TapeMaker:
+    """How training makes its tapes."""
+    return make_tape if traces is None else lambda scenario, seed, index: make_world(scenario, seed, index, traces)
 
 
 def make_worlds(scenario: Scenario, seed: int, episodes: int, traces: TraceFolder | None = None) -> Tape:

@@ -1,0 +1,77 @@
+"""The network of the policy: one small program for every node, and what all candidates have in common.
+
+Nodes have no order and no fixed number, so every node goes through the same layers, and what it must know of the
+others comes through pools over the candidates: permuting nodes permutes the scores, one node more changes no shape,
+and a node that is no candidate changes nothing.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from agent.cluster import FloatArray
+from agent.features import NODE_FEATURES, POD_FEATURES
+
+_MISSING = list(NODE_FEATURES).index("metric_missing")
+
+
+class NodeScorer(nn.Module):
+    """Scores of nodes: ``nodes`` (batch, nodes, features), ``pod`` (batch, features), ``mask`` (batch, nodes).
+
+    score = sharpness x a linear rule + a network that starts at zero: with a good rule (``prior``) learning starts
+    from there, without one it starts from equal scores. What comes out at nodes outside the mask means nothing.
+    """
+
+    def __init__(self, hidden: int = 64, prior: FloatArray | None = None, sharpness: float = 1.0) -> None:
+        super().__init__()
+        self.hidden = hidden
+        self.from_node = nn.Linear(len(NODE_FEATURES), hidden)
+        self.from_pod = nn.Linear(len(POD_FEATURES), hidden, bias=False)
+        self.onward = nn.Linear(hidden, hidden)
+        self.from_pool = nn.Linear(2 * hidden, hidden, bias=False)
+        self.score = nn.Linear(hidden, 1, bias=False)
+        self.rule = nn.Linear(len(NODE_FEATURES), 1, bias=False)
+        self.sharpness = nn.Parameter(torch.tensor(float(sharpness)))
+        nn.init.zeros_(self.score.weight)
+        nn.init.zeros_(self.rule.weight)
+        if prior is not None:
+            self.rule.weight.data.copy_(torch.as_tensor(prior)[None])
+
+    def embed(self, nodes: Tensor, pod: Tensor, mask: Tensor) -> Tensor:
+        """What is known of each node in the light of the pod and the other candidates, (batch, nodes, hidden)."""
+        first = torch.relu(self.from_node(nodes) + self.from_pod(pod).unsqueeze(1))
+        return torch.relu(self.onward(first) + self.from_pool(pooled(first, mask)).unsqueeze(1))
+
+    def from_embedding(self, embedding: Tensor, nodes: Tensor) -> Tensor:
+        scores: Tensor = (self.sharpness * self.rule(nodes) + self.score(embedding)).squeeze(-1)
+        return scores
+
+    def forward(self, nodes: Tensor, pod: Tensor, mask: Tensor) -> Tensor:
+        return self.from_embedding(self.embed(nodes, pod, mask), nodes)
+
+
+class Critic(nn.Module):
+    """What is still to be paid, from the same embedding; its errors do not move the scorer."""
+
+    def __init__(self, hidden: int = 64) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(2 * hidden + len(POD_FEATURES), hidden), nn.ReLU(), nn.Linear(hidden, 1))
+
+    def forward(self, embedding: Tensor, pod: Tensor, mask: Tensor) -> Tensor:
+        together = torch.cat([pooled(embedding, mask), pod], dim=-1).detach()
+        value: Tensor = self.layers(together).squeeze(-1)
+        return value
+
+
+def pooled(rows: Tensor, mask: Tensor) -> Tensor:
+    """Mean and maximum over the candidates, (batch, 2 x hidden); 0 where there is none. ``rows`` are not negative."""
+    inside = rows * mask.unsqueeze(-1).to(rows.dtype)
+    count = mask.to(rows.dtype).sum(dim=1, keepdim=True).clamp(min=1.0)
+    return torch.cat([inside.sum(dim=1) / count, inside.amax(dim=1)], dim=-1)
+
+
+def usable(nodes: Tensor, mask: Tensor) -> Tensor:
+    """Candidates that the sidecar would choose: one without metrics is held at the median, unless all are."""
+    seen = mask & (nodes[..., _MISSING] < 0.5)
+    return torch.where(seen.any(dim=-1, keepdim=True), seen, mask)

@@ -1,0 +1,70 @@
+"""A training run on disk: everything to go on from, or to export from, in one file that is never half written."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agent.errors import InputError
+from agent.features import SCHEMA_VERSION
+from models.network import NodeScorer
+from training.config import TrainConfig, parse_config
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    config: TrainConfig
+    policy: dict[str, Any]  # the state of the network
+    optimizer: dict[str, Any]
+    updates: int
+    decisions: int
+    minutes: float
+    best: float  # relative cost of the best evaluation so far
+
+    def scorer(self) -> NodeScorer:
+        """The network alone, as it is exported."""
+        scorer = NodeScorer(self.config.network.hidden)
+        prefix = "scorer."
+        scorer.load_state_dict(
+            {name.removeprefix(prefix): value for name, value in self.policy.items() if name.startswith(prefix)}
+        )
+        return scorer
+
+
+def save_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
+    beside = path.with_name(f".{path.name}.new")
+    content = {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "config": checkpoint.config.model_dump_json(),
+        **{name: getattr(checkpoint, name) for name in _FACTS},
+    }
+    torch.save(content, beside)
+    beside.replace(path)
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    if not path.is_file():
+        raise InputError(f"{path}: no such checkpoint; `pilotfish train --out DIR` writes DIR/checkpoint.pt")
+    try:
+        content = torch.load(path, weights_only=True)  # tensors and plain values: a checkpoint cannot run code
+    except (RuntimeError, pickle.UnpicklingError, EOFError, OSError, ValueError) as why:
+        raise InputError(f"{path}: not a checkpoint, or cut short; train again or take an older one") from why
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise InputError(f"{path}: not a checkpoint of format {FORMAT}; train again")
+    if content.get("schema_version") != SCHEMA_VERSION:
+        raise InputError(
+            f"{path}: made for feature schema {content.get('schema_version')}, this is {SCHEMA_VERSION}: train again"
+        )
+    config = parse_config(json.loads(content["config"]), str(path))
+    return Checkpoint(config, **{name: content[name] for name in _FACTS})
+
+
+_FACTS = ("policy", "optimizer", "updates", "decisions", "minutes", "best")

@@ -1,0 +1,136 @@
+"""How a policy is trained: one YAML file, every field explained, unknown keys refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from agent.errors import InputError
+from agent.heuristics.registry import SCORERS
+from envs.workloads.scenario import Scenario, Span, load_scenario
+
+FOLDER = Path(__file__).parent / "configs"
+FIRST_HELD_OUT_SEED = 1_000_000  # training stays below it, evaluation begins there
+
+Share = Annotated[float, Field(gt=0.0, le=1.0)]
+Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class World(Part):
+    """A scenario in the mix."""
+
+    scenario: str = Field(description="a name from `pilotfish scenarios`, or a YAML file")
+    groups: int = Field(12, ge=1, description="tapes of it in each update; each is played by a whole group")
+
+
+class Network(Part):
+    hidden: int = Field(64, ge=4, le=512, description="width of the layers")
+    prior: str = Field("mix", description="linear scorer that learning starts from (models/linear.py); none: nothing")
+    sharpness: Positive = Field(1.5, description="how far the first policy trusts that scorer: its scores times this")
+
+
+class Credit(Part):
+    """How a decision is judged."""
+
+    account: Literal["pod", "cluster"] = Field(
+        "pod", description="pod: by the dollars its own pod makes (envs/batch_credit.py); cluster: by all dollars"
+    )
+    group_size: int = Field(8, ge=2, description="clusters that share a tape and are compared with each other")
+    discount_s: Positive = Field(300.0, description="dollars that are spent so much later count 1/e")
+    trace_s: Positive = Field(300.0, description="after so long the critic is trusted rather than what was seen")
+    limit: Positive = Field(10.0, description="no advantage counts more than so many times their spread")
+    least: float = Field(0.1, ge=0.0, description="decisions that matter less, as a share of the spread, are left out")
+    least_kept: float = Field(0.1, ge=0.0, le=1.0, description="of those, share that is learned from all the same")
+
+
+class Learning(Part):
+    first_rate: Positive = Field(1.5e-3, description="learning rate at the start")
+    last_rate: Positive = Field(1e-4, description="at the end; straight in between")
+    epochs: int = Field(2, ge=1, description="passes over each batch of episodes")
+    batch_size: int = Field(1024, ge=1, description="decisions in a step of the optimiser, at 20 nodes")
+    clip_range: Share = Field(0.15, description="PPO's limit for the change of a probability")
+    entropy: float = Field(0.003, ge=0.0, description="reward for staying undecided")
+    target_kl: Positive | None = Field(0.05, description="an update stops when the policy moved so far; null: never")
+    critic_weight: float = Field(0.5, ge=0.0, description="of the critic's error in the loss")
+    gradient_limit: Positive = Field(0.5, description="longest step of the gradient")
+
+
+class Watching(Part):
+    """How progress is judged while it trains."""
+
+    every: int = Field(10, ge=1, description="updates between two evaluations")
+    episodes: int = Field(32, ge=1, description="of each scenario, always the same ones")
+    seed: int = Field(900_000, ge=0, lt=FIRST_HELD_OUT_SEED)
+    baselines: list[str] = Field(
+        ["expected_utilisation", "least_allocated", "most_allocated", "network_overhead"],
+        min_length=1,
+        description="heuristics to compare with; the linear scorer is always there if it is released",
+    )
+    patience: int | None = Field(None, ge=1, description="stop after so many evaluations without a better one")
+
+    @field_validator("baselines")
+    @classmethod
+    def known(cls, names: list[str]) -> list[str]:
+        for name in names:
+            if name not in SCORERS:
+                raise ValueError(f"unknown heuristic {name!r}: choose from {', '.join(SCORERS)}")
+        return names
+
+
+class TrainConfig(Part):
+    """A training run."""
+
+    worlds: list[World] = Field(min_length=1, description="the scenarios; each counts alike, however dear it is")
+    most_nodes: int = Field(100, ge=1, description="scenarios are cut to it; larger clusters show how it generalises")
+    decisions: int = Field(20_000_000, ge=1, description="how many to learn from; --steps and --minutes override it")
+    seed: int = Field(1, ge=0, lt=FIRST_HELD_OUT_SEED)
+    threads: int = Field(2, ge=1, description="of torch and of the simulator; another number, other rounding")
+    network: Network = Network()
+    credit: Credit = Credit()
+    learning: Learning = Learning()
+    watching: Watching = Watching()
+
+    def digest(self) -> str:
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def scenarios(self) -> list[Scenario]:
+        return [limited(load_scenario(world.scenario), self.most_nodes) for world in self.worlds]
+
+
+def limited(scenario: Scenario, most_nodes: int) -> Scenario:
+    """The same world with no more nodes than this."""
+    count = scenario.nodes.count
+    if count.high <= most_nodes:
+        return scenario
+    fewer = scenario.nodes.model_copy(update={"count": Span(low=min(count.low, most_nodes), high=most_nodes)})
+    return scenario.model_copy(update={"nodes": fewer})
+
+
+def load_config(name: str) -> TrainConfig:
+    """A configuration by its name in training/configs, or by the path of a YAML file."""
+    path = Path(name) if name.endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(file.stem for file in FOLDER.glob("*.yaml")))
+        raise InputError(f"unknown configuration {name!r}; choose one of {known}, or a .yaml file")
+    try:
+        return parse_config(yaml.safe_load(path.read_text(encoding="utf-8")), str(path))
+    except yaml.YAMLError as why:
+        raise InputError(f"{path}: not YAML: {' '.join(str(why).split())}") from why
+
+
+def parse_config(content: Any, origin: str) -> TrainConfig:
+    try:
+        return TrainConfig.model_validate(content)
+    except ValidationError as why:
+        problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in why.errors())
+        raise InputError(f"{origin}: {problems}") from why

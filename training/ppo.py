@@ -1,0 +1,167 @@
+"""MaskablePPO that learns from whole episodes of groups, with time for a discount and a pod's own account for credit.
+
+stable-baselines3 collects a fixed number of steps and discounts them by one number. Here an update plays every
+scenario's tapes to their end, each by a group of clusters, and judges a decision by what it made of its pod compared
+with what the rest of the group made of the same pod (training.advantages). The update itself is MaskablePPO's own.
+
+All randomness of an update comes from the seed and its number, so a run that was interrupted goes on as if it had not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from sb3_contrib import MaskablePPO
+from stable_baselines3.common.buffers import RolloutBuffer
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.vec_env import VecEnv
+
+from agent.cluster import BoolArray, FloatArray, IntArray
+from agent.errors import InputError
+from agent.features import FeatureArray
+from envs.workloads import tape as tapes
+from envs.workloads.scenario import Scenario
+from envs.workloads.synthetic import make_tape, sizes_of
+from envs.workloads.tape import Tape
+from models.network import NodeScorer
+from models.policy import ScorerPolicy
+from training.advantages import beyond_group, occurrence, scaled, time_discounted, worth_learning
+from training.config import TrainConfig
+from training.episode_buffer import EpisodeBuffer, Lesson
+from training.group_episodes import Decisions, play_episodes
+from training.group_tapes import TapeMaker
+from training.vec_env import BatchVecEnv
+
+MOST_PODS = 1 << 20  # on a tape: for keys
+MOST_TRIES = 64  # of one pod
+HOURS_PER_DISCOUNT = 12.0  # dollars are counted in what the cluster costs in five minutes
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingWorld:
+    """A scenario to learn in; ``usd_per_hour`` is what it usually costs, so that all count alike."""
+
+    scenario: Scenario
+    groups: int
+    usd_per_hour: float
+    make: TapeMaker = make_tape
+
+
+class EpisodicPPO(MaskablePPO):
+    """``learn`` as ever; ``updates`` counts what was learned from."""
+
+    def __init__(self, worlds: list[TrainingWorld], config: TrainConfig, prior: FloatArray | None) -> None:
+        learning, network = config.learning, config.network
+        self.worlds, self.config, self.updates = worlds, config, 0
+        torch.set_num_threads(config.threads)
+        super().__init__(
+            ScorerPolicy,
+            BatchVecEnv(worlds[0].scenario, clusters=1, seed=config.seed, threads=1, make=worlds[0].make),
+            learning_rate=lambda left: learning.last_rate + left * (learning.first_rate - learning.last_rate),
+            n_steps=2,  # for a buffer that is not used
+            batch_size=learning.batch_size,
+            n_epochs=learning.epochs,
+            clip_range=learning.clip_range,
+            normalize_advantage=False,  # by scenario, not by batch
+            ent_coef=learning.entropy,
+            vf_coef=learning.critic_weight,
+            max_grad_norm=learning.gradient_limit,
+            target_kl=learning.target_kl,
+            policy_kwargs={"hidden": network.hidden, "prior": prior, "sharpness": network.sharpness},
+            seed=config.seed,
+            device="cpu",
+        )
+        self.lessons = EpisodeBuffer()
+        self.rollout_buffer = self.lessons  # type: ignore[assignment]
+
+    def collect_rollouts(
+        self,
+        env: VecEnv,
+        callback: BaseCallback,
+        rollout_buffer: RolloutBuffer,
+        n_rollout_steps: int,
+        use_masking: bool = True,
+    ) -> bool:
+        """Play every world's next tapes, and judge what was done."""
+        callback.on_rollout_start()
+        self.policy.set_training_mode(False)
+        torch.manual_seed(self._number(0))
+        rng, lessons = np.random.default_rng(self._number(2)), []
+        for world in self.worlds:
+            made = self._played(world)
+            lessons.append(lesson_of(made, world, self.config, rng))
+            self.num_timesteps += len(made.action)
+            callback.update_locals(locals())
+            if not callback.on_step():
+                return False
+        self.lessons.fill(lessons, seed=self._number(1))
+        self.updates += 1
+        callback.on_rollout_end()
+        return True
+
+    def act(self, nodes: FeatureArray, pod: FeatureArray, mask: BoolArray) -> tuple[IntArray, FloatArray, FloatArray]:
+        """A node at random for each row, as likely as the policy finds it good."""
+        with torch.no_grad():
+            observation = {"nodes": torch.from_numpy(nodes), "pod": torch.from_numpy(pod)}
+            actions, values, log_p = self.policy(observation, action_masks=torch.from_numpy(mask))
+        return actions.numpy(), values.double().numpy(), log_p.double().numpy()
+
+    @property
+    def scorer(self) -> NodeScorer:
+        """The network alone."""
+        assert isinstance(self.policy, ScorerPolicy)
+        return self.policy.scorer
+
+    def train(self) -> None:
+        super().train()
+        for name, weights in self.policy.named_parameters():
+            if not bool(torch.isfinite(weights).all()):
+                raise InputError(f"{name} is not finite after update {self.updates}: it diverged, lower first_rate")
+
+    def _played(self, world: TrainingWorld) -> Decisions:
+        first = self.updates * world.groups
+        tape = make_stack(world, self.config.seed, range(first, first + world.groups))
+        credit = self.config.credit
+        return play_episodes(self.act, tape, credit.group_size, credit.account == "pod", self.config.threads)
+
+    def _number(self, purpose: int) -> int:
+        sequence = np.random.SeedSequence((self.config.seed, self.updates, purpose))
+        return int(sequence.generate_state(1)[0])
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "worlds", "lessons"]
+
+
+def make_stack(world: TrainingWorld, seed: int, numbers: range) -> Tape:
+    made = [world.make(world.scenario, seed, number) for number in numbers]
+    return tapes.stack(made, sizes_of(world.scenario))
+
+
+def lesson_of(made: Decisions, world: TrainingWorld, config: TrainConfig, rng: np.random.Generator) -> Lesson:
+    """How good each decision was: the pod's own account and the cluster's, both beyond what the group did."""
+    credit = config.credit
+    per_usd = HOURS_PER_DISCOUNT / world.usd_per_hour
+    shared = time_discounted(
+        -made.cost_usd * per_usd,
+        made.value,
+        made.last_value,
+        made.elapsed_s,
+        made.active,
+        credit.discount_s,
+        credit.trace_s,
+    )
+    key = _same_pod(made)
+    own = -beyond_group(made.own_usd * per_usd, key)
+    beyond = beyond_group(shared[made.step, made.cluster], key)
+    followed = np.where(made.followed, own + beyond, 0.0)  # a pod bound elsewhere says nothing about the choice
+    advantages = scaled(followed, credit.limit)
+    returns = (shared + made.value)[made.step, made.cluster]
+    return Lesson(made, advantages, returns, worth_learning(advantages, credit.least, credit.least_kept, rng))
+
+
+def _same_pod(made: Decisions) -> IntArray:
+    """Equal for the members of a group that decide about the same pod, for the same time."""
+    tries = occurrence(made.cluster * MOST_PODS + made.pod_index)
+    return np.asarray((made.tape * MOST_PODS + made.pod_index) * MOST_TRIES + np.minimum(tries, MOST_TRIES - 1))

@@ -1,0 +1,62 @@
+"""From a checkpoint to a model folder: the network as ONNX, with what its features looked like in training."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import typer
+
+from envs.rewards import DIGEST as WEIGHTS_DIGEST
+from envs.workloads.synthetic import GENERATOR_VERSION
+from models.manifest import Kind, TrainingFacts
+from training.checkpoint import Checkpoint, load_checkpoint
+from training.config import TrainConfig
+from training.export import ModelFacts, export
+from training.feature_ranges import FeatureRecorder, Recording
+from training.play import play
+from training.ppo import TrainingWorld, make_stack
+from training.watching import NetworkScorer
+
+RANGE_EPISODES = 32  # of each scenario
+RANGE_SEED = 800_000
+
+
+def release(checkpoint: Checkpoint, worlds: list[TrainingWorld], folder: Path, kind: Kind = "default") -> Path:
+    """Play every world once more to record the ranges, then export."""
+    scorer = checkpoint.scorer()
+    recorder = FeatureRecorder()
+    for world in worlds:
+        tape = make_stack(world, RANGE_SEED, range(RANGE_EPISODES))
+        play(Recording(NetworkScorer(scorer), recorder), tape)
+    facts = ModelFacts(
+        kind=kind,
+        created=datetime.now(UTC).date(),
+        node_features=recorder.node_ranges,
+        pod_features=recorder.pod_ranges,
+        training=_facts(checkpoint, worlds),
+    )
+    export(scorer, folder, facts)
+    return folder
+
+
+def worlds_of(config: TrainConfig) -> list[TrainingWorld]:
+    return [TrainingWorld(scenario, 1, 1.0) for scenario in config.scenarios()]
+
+
+def run(checkpoint: Path, out: Path) -> None:
+    """``pilotfish export``: the model of a checkpoint."""
+    loaded = load_checkpoint(checkpoint)
+    typer.echo(f"wrote {release(loaded, worlds_of(loaded.config), out)}")
+
+
+def _facts(checkpoint: Checkpoint, worlds: list[TrainingWorld]) -> TrainingFacts:
+    return TrainingFacts(
+        config_digest=checkpoint.config.digest(),
+        scenarios={world.scenario.name: world.scenario.digest() for world in worlds},
+        generator_version=GENERATOR_VERSION,
+        weights_digest=WEIGHTS_DIGEST,
+        seeds=(checkpoint.config.seed,),
+        decisions=checkpoint.decisions,
+        minutes=round(checkpoint.minutes, 1),
+    )

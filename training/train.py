@@ -1,0 +1,201 @@
+"""``pilotfish train``: learn a policy in simulated clusters, and leave a model that the sidecar can load.
+
+``out`` gets ``checkpoint.pt`` (to go on from), ``best.pt`` (the best evaluation so far), ``model/`` (the exported best)
+and a TensorBoard log. Ctrl-C leaves the first two as they were after the last update.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import configure
+
+from agent.errors import InputError
+from envs.workloads.synthetic import make_tape
+from models.linear import load_linear
+from training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from training.config import TrainConfig, load_config
+from training.group_tapes import TapeMaker
+from training.ppo import EpisodicPPO, TrainingWorld, make_stack
+from training.release_checkpoint import release
+from training.watching import Metrics, Watch, watch
+from training.worlds import open_traces, tape_maker
+
+CHECKPOINT, BEST, MODEL = "checkpoint.pt", "best.pt", "model"
+NO_PRIOR = "none"
+
+Report = Callable[[Metrics], None]
+
+
+def run(
+    *,
+    config: str,
+    scenarios: Sequence[str],
+    traces: Path | None,
+    steps: int | None,
+    minutes: float | None,
+    seed: int | None,
+    out: Path,
+    resume: bool,
+    as_json: bool,
+) -> None:
+    """Read the options, train, say where the model is."""
+    chosen = overridden(load_config(config), scenarios, steps, seed)
+    if resume:
+        chosen = _as_begun(load_checkpoint(out / CHECKPOINT).config, steps)
+    beside = Console(stderr=True)
+    with Live(console=beside, refresh_per_second=1, transient=True) as live:
+        report = _spoken if as_json else _unspoken
+        make = tape_maker(open_traces(traces))
+        model = train(chosen, out, minutes=minutes, resume=resume, make=make, report=report, live=live)
+    beside.print(f"the model is in {model}; look at it with: pilotfish evaluate {model}")
+
+
+def train(
+    config: TrainConfig,
+    out: Path,
+    *,
+    minutes: float | None = None,
+    resume: bool = False,
+    make: TapeMaker = make_tape,
+    report: Report = lambda metrics: None,
+    live: Live | None = None,
+) -> Path:
+    """Train until the decisions, the minutes or the patience are used up; the folder of the exported model."""
+    out.mkdir(parents=True, exist_ok=True)
+    before = load_checkpoint(out / CHECKPOINT) if resume else None
+    linear = None if config.network.prior == NO_PRIOR else load_linear(config.network.prior)
+    scenarios = config.scenarios()
+    numbers = range(config.watching.episodes)
+    tapes = {
+        scenario.name: make_stack(TrainingWorld(scenario, 1, 1.0, make), config.watching.seed, numbers)
+        for scenario in scenarios
+    }
+    watching = watch(config, tapes, linear, lambda text: live.update(text) if live else None)
+    worlds = [
+        TrainingWorld(scenario, world.groups, watching.reference[scenario.name], make)
+        for scenario, world in zip(scenarios, config.worlds, strict=True)
+    ]
+    model = EpisodicPPO(worlds, config, None if linear is None else linear.weights)
+    if before is not None:
+        _restore(model, watching, before)
+    session = _Session(watching, out, minutes, before.minutes if before else 0.0, report, live)
+    model.set_logger(configure(str(out / "tensorboard"), ["tensorboard"]))
+    try:
+        model.learn(config.decisions, callback=session, reset_num_timesteps=before is None)
+        session.look()
+    except KeyboardInterrupt:
+        raise InputError(f"stopped; go on with: pilotfish train --out {out} --resume") from None
+    return release(load_checkpoint(out / BEST), worlds, out / MODEL)
+
+
+class _Session(BaseCallback):
+    """Between two updates: look, keep checkpoints, show, and stop when it is time."""
+
+    def __init__(
+        self, watching: Watch, out: Path, minutes: float | None, before: float, report: Report, live: Live | None
+    ) -> None:
+        super().__init__()
+        self.watching, self.out, self.limit, self.report, self.live = watching, out, minutes, report, live
+        self._began_s = time.monotonic()
+        self._before = before
+
+    @property
+    def minutes(self) -> float:
+        return self._before + (time.monotonic() - self._began_s) / 60.0
+
+    def _on_rollout_start(self) -> None:
+        model = self._ppo
+        if model.updates % model.config.watching.every == 0:
+            self.look()
+        elif model.updates:
+            self._keep(CHECKPOINT)
+
+    def _on_step(self) -> bool:
+        patience = self._ppo.config.watching.patience
+        self._show()
+        return not self._late() and (patience is None or self.watching.since_best < patience)
+
+    def look(self) -> None:
+        """Compare with the baselines, and keep what is best so far."""
+        model = self._ppo
+        metrics = self.watching.look(model.scorer, model.num_timesteps, self.minutes)
+        for name, value in metrics.by_scenario.items():
+            self.logger.record(f"relative_cost/{name}", value)
+        self.logger.record("relative_cost/mean", metrics.relative_cost)
+        self.logger.dump(model.num_timesteps)
+        self._keep(CHECKPOINT)
+        if metrics.is_best:
+            self._keep(BEST)
+        self.report(metrics)
+        self._show()
+
+    @property
+    def _ppo(self) -> EpisodicPPO:
+        assert isinstance(self.model, EpisodicPPO)
+        return self.model
+
+    def _late(self) -> bool:
+        return self.limit is not None and time.monotonic() - self._began_s > 60.0 * self.limit
+
+    def _keep(self, name: str) -> None:
+        model = self._ppo
+        state, steps = model.policy.state_dict(), model.policy.optimizer.state_dict()
+        kept = Checkpoint(
+            model.config, state, steps, model.updates, model.num_timesteps, self.minutes, self.watching.best
+        )
+        save_checkpoint(kept, self.out / name)
+
+    def _show(self) -> None:
+        if self.live is not None:
+            model = self._ppo
+            speed = model.num_timesteps / max(60.0 * self.minutes, 1e-9)
+            state = f"{model.num_timesteps:,} decisions, {self.minutes:.1f} min, {speed:,.0f}/s, update {model.updates}"
+            self.live.update(self.watching.table(state))
+
+
+def overridden(config: TrainConfig, scenarios: Sequence[str], steps: int | None, seed: int | None) -> TrainConfig:
+    """The configuration with what the command line says."""
+    content = config.model_dump()
+    if scenarios:
+        groups = {world.scenario: world.groups for world in config.worlds}
+        content["worlds"] = [{"scenario": name, "groups": groups.get(name, 12)} for name in scenarios]
+    content["decisions"] = config.decisions if steps is None else steps
+    content["seed"] = config.seed if seed is None else seed
+    return TrainConfig.model_validate(content)
+
+
+def _as_begun(config: TrainConfig, steps: int | None) -> TrainConfig:
+    """A run goes on as it began; only its length may change."""
+    return config if steps is None else config.model_copy(update={"decisions": steps})
+
+
+def _restore(model: EpisodicPPO, watching: Watch, before: Checkpoint) -> None:
+    model.policy.load_state_dict(before.policy)
+    model.policy.optimizer.load_state_dict(before.optimizer)
+    model.updates, model.num_timesteps = before.updates, before.decisions
+    watching.best = before.best
+
+
+def _spoken(metrics: Metrics) -> None:
+    typer.echo(
+        json.dumps(
+            {
+                "decisions": metrics.decisions,
+                "minutes": round(metrics.minutes, 2),
+                "relative_cost": metrics.relative_cost,
+                "by_scenario": metrics.by_scenario,
+            }
+        )
+    )
+
+
+def _unspoken(metrics: Metrics) -> None:
+    """The table says it."""
