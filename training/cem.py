@@ -40,6 +40,9 @@ MOST_NODES = 100  # as the policy: more are left for the test of whether it gene
 HELD_OUT_SEED = 1_000_000  # from here on seeds are for evaluation only
 NODES_AT_ONCE = 40_000  # over all clusters that are played together: bounds the memory
 
+# The nearer a start is to the best weights, the less it looks around.
+START_SPREAD = {"zero": 1.0, "hand": 0.5, "mix": 0.25, "before": 0.15}
+
 # Spread what is expected, keep talkers together, mind latency and NICs that are nearly full.
 HAND_RULE = {
     "worst_expected_ratio": -1.0,
@@ -87,16 +90,15 @@ def tune(
     search: Search,
     told: Callable[[Cloud], None],
 ) -> dict[str, Any]:
-    """The tuned vector with its facts: zero and each of these rules get a trial, the best start all that is left."""
+    """The tuned vector with its facts: each of the rules is tried as a start, the best one gets all that is left."""
     scale = feature_spread(scenarios, seed)
     clouds = list(starts(rules, scale))
-    trial = int(search.trial_share * decisions)
+    trial = int(search.trial_share * decisions) if len(clouds) > 1 else 0
     plan = decisions - trial * (len(clouds) - 1)  # what the best one will have spent
     for cloud in clouds:
         for _ in generations(cloud, scenarios, scale, trial, plan, seed, search):
             told(cloud)
-    trials = check(np.array([cloud.mean / scale for cloud in clouds]), scenarios, seed, search)
-    best = clouds[int(np.argmin([np.mean([entry["ratio"] for entry in trial.values()]) for trial in trials]))]
+    best = clouds[0] if trial == 0 else _cheapest(clouds, scale, scenarios, seed, search)
     spent = sum(cloud.decisions for cloud in clouds) - best.decisions
     for _ in generations(best, scenarios, scale, plan, plan, seed, search):
         told(best)
@@ -115,19 +117,29 @@ def tune(
     }
 
 
+def _cheapest(clouds: list[Cloud], scale: FloatArray, scenarios: list[Scenario], seed: int, search: Search) -> Cloud:
+    """By the costs of their means on episodes that none of them has seen."""
+    checked = check(np.array([cloud.mean / scale for cloud in clouds]), scenarios, seed, search)
+    return clouds[int(np.argmin([np.mean([entry["ratio"] for entry in costs.values()]) for costs in checked]))]
+
+
 def starts(rules: dict[str, FloatArray], scale: FloatArray) -> Iterator[Cloud]:
-    """From nothing, and nearer to each of the rules that are at hand."""
+    """One cloud around each rule."""
     used = np.isfinite(scale)
-    yield Cloud("zero", np.zeros(len(scale)), used.astype(np.float64))
     for name, weights in rules.items():
         mean = np.where(used, weights * np.where(used, scale, 0.0), 0.0)
         mean /= max(float(np.abs(mean).max()), 1e-9)
-        yield Cloud(name, mean, search_width(name) * used)
+        yield Cloud(name, mean, START_SPREAD[name] * used)
 
 
-def search_width(start: str) -> float:
-    """A rule that was tuned already is nearer to the best than one made by hand."""
-    return 0.25 if start == MIX else 0.5
+def rules_for(name: str, vectors: dict[str, Any], path: Path) -> dict[str, FloatArray]:
+    """Where to begin: what was tuned before, else the tuned mix and a rule made by hand, else that and nothing."""
+    if name in vectors:
+        return {"before": load_linear(name, path).weights}
+    hand = {"hand": weights_from(HAND_RULE)}
+    if name != MIX and MIX in vectors:
+        return {"mix": load_linear(MIX, path).weights, **hand}
+    return {"zero": np.zeros(len(NODE_FEATURES)), **hand}
 
 
 def generations(
@@ -227,18 +239,17 @@ def limited(world: Scenario, most_nodes: int) -> Scenario:
 
 
 def run(names: list[str], *, decisions: int, seed: int, out: Path, as_json: bool, search: Search | None = None) -> None:
-    """Tune a vector for each name and write them all to one file; vectors of other names stay in it."""
+    """Tune a vector for each name and write them all to one file; one that is there already is tuned further."""
     if seed >= HELD_OUT_SEED - 1:
         raise InputError(f"--seed {seed}: seeds from {HELD_OUT_SEED - 1} on are held out for evaluation")
     path = out / "weights.json"
     vectors = read_vectors(path) if path.exists() else {}
     for name, scenarios in [(name, worlds_of(name)) for name in names or [MIX, *scenario_names()]]:
-        rules = {"hand": weights_from(HAND_RULE)}
-        if name != MIX and MIX in vectors:
-            rules[MIX] = load_linear(MIX, path).weights
+        rules, before = rules_for(name, vectors, path), vectors.get(name, {}).get("decisions", 0)
         with Progress(console=Console(stderr=True), transient=True) as bar:
             shown = Shown(bar, bar.add_task(name, total=1.0), name, decisions)
             vectors[name] = tune(scenarios, rules, decisions, seed, search or Search(), shown.told)
+        vectors[name]["decisions"] += before
         write_vectors(vectors, path)
         if as_json:
             typer.echo(json.dumps({"vector": name, **vectors[name]}))

@@ -23,8 +23,11 @@ PACK = weights_from({"memory_requested_ratio": 1.0, "siblings_in_zone_share": 0.
 
 
 def short(name: str, **nodes: object) -> Scenario:
+    """No node without metrics: held at the median beside a single other candidate it would be its equal."""
     world = load_scenario(name)
-    return world.model_copy(update={"nodes": world.nodes.model_copy(update=nodes), "horizon_s": 500.0})
+    scraping = world.scraping.model_copy(update={"blind": 0.0})
+    changes = {"nodes": world.nodes.model_copy(update=nodes), "scraping": scraping, "horizon_s": 500.0}
+    return world.model_copy(update=changes)
 
 
 @pytest.fixture(scope="module")

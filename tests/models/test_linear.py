@@ -58,7 +58,7 @@ def test_a_file_that_is_wrong_is_refused_in_one_line(tmp_path: Path, content: ob
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="weights.json: No such file"):
+    with pytest.raises(InputError, match=r"weights\.json: No such file"):
         load_linear(path=tmp_path / "weights.json")
 
 
