@@ -1,66 +1,22 @@
+"""The figures of real clusters: computed right, kept in one file, and documented as they are."""
+
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
+import yaml
 
 from agent.errors import InputError
-from envs.workloads.calibration import (
-    PUBLISHED,
-    calibrate,
-    correlation_time_s,
-    index_of_dispersion,
-    log_normal,
-    top_share,
-)
+from envs.workloads.calibration import FIGURES_FILE, calibrate, known_figures
 
-PAGE = Path(__file__).parents[3] / "docs" / "traces.md"
+PAGE = (Path(__file__).parents[3] / "docs" / "traces.md").read_text(encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
-def documented() -> dict[str, float]:
-    rows = re.findall(r"^\| `([a-z0-9_.]+)` \| ([^ |]+) \|", PAGE.read_text(), re.MULTILINE)
-    return {name: float(value) for name, value in rows}
-
-
-def test_log_normal_finds_the_parameters_it_was_drawn_from() -> None:
-    values = np.random.default_rng(0).lognormal(np.log(5), 1.5, 100_000)
-    figures = log_normal(np.append(values, 0.0), "x", "mbps")  # zeros have no logarithm
-    assert figures["x.lognormal_median_mbps"] == pytest.approx(5, rel=0.02)
-    assert figures["x.lognormal_sigma"] == pytest.approx(1.5, rel=0.02)
-
-
-def test_top_share_of_equal_and_of_one_sided_values() -> None:
-    assert top_share(np.ones(50)) == pytest.approx(0.1)
-    assert top_share(np.append(np.zeros(19), 1.0)) == 1.0
-
-
-def test_correlation_time_of_a_first_order_process() -> None:
-    rng, decay = np.random.default_rng(0), np.exp(-1 / 20)  # 20 steps
-    series = np.zeros((50_000, 2))
-    noise = rng.normal(size=series.shape)
-    for i in range(1, len(series)):
-        series[i] = decay * series[i - 1] + noise[i]
-    assert correlation_time_s(series, 3.0) == pytest.approx([60, 60], rel=0.15)
-
-
-def test_correlation_time_of_a_short_series_does_not_wrap_round() -> None:
-    ramp = np.arange(20.0) - 9.5
-    by_definition = np.correlate(ramp, ramp, "full")[19:] / (ramp @ ramp)
-    after = int(np.argmax(by_definition < 1 / np.e))
-    assert after - 1 < correlation_time_s(ramp[:, None], 1.0)[0] < after
-
-
-def test_constant_series_has_no_correlation_time() -> None:
-    assert np.isnan(correlation_time_s(np.ones((10, 1)), 1.0)[0])
-
-
-def test_dispersion_is_one_for_independent_arrivals_and_the_group_size_for_groups() -> None:
-    arrivals_s = np.random.default_rng(0).uniform(0, 100_000, 50_000)
-    assert index_of_dispersion(arrivals_s, 10) == pytest.approx(1, rel=0.05)
-    assert index_of_dispersion(np.repeat(arrivals_s, 8), 10) == pytest.approx(8, rel=0.05)
+def test_page_shows_every_figure_that_is_kept() -> None:
+    rows = re.findall(r"^\| `([a-z0-9_.]+)` \| ([^ |]+) \|", PAGE.partition("### Measured")[2], re.MULTILINE)
+    assert {name: float(value) for name, value in rows} == known_figures()
 
 
 def test_figures_of_the_tiny_traces_are_those_computed_by_hand(tiny: Path) -> None:
@@ -82,15 +38,14 @@ def test_figures_of_the_tiny_traces_are_those_computed_by_hand(tiny: Path) -> No
     assert {name: figures[name] for name in expected} == pytest.approx(expected)
 
 
-def test_every_figure_is_documented(tiny: Path, documented: dict[str, float]) -> None:
-    assert set(calibrate(tiny)) <= set(documented)
-    assert {name: documented[name] for name in PUBLISHED} == PUBLISHED
+def test_every_figure_of_a_trace_is_kept(tiny: Path) -> None:
+    assert set(calibrate(tiny)) <= set(known_figures())
 
 
 @pytest.mark.slow
-def test_documented_figures_are_those_of_the_real_traces(traces: Path, documented: dict[str, float]) -> None:
-    measured = {name: float(f"{value:.4g}") for name, value in calibrate(traces).items()}
-    assert {name: value for name, value in documented.items() if name not in PUBLISHED} == measured
+def test_measured_figures_are_those_of_the_real_traces(traces: Path) -> None:
+    kept = yaml.safe_load(FIGURES_FILE.read_text(encoding="utf-8"))["measured"]
+    assert {name: float(f"{value:.4g}") for name, value in calibrate(traces).items()} == kept
 
 
 def test_missing_parts_are_left_out_and_nothing_at_all_is_an_error(tiny: Path, tmp_path: Path) -> None:
