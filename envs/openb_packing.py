@@ -80,17 +80,22 @@ def _thinned(kinds: IntArray, request_milli: FloatArray, wanted_milli: float, ra
 
 def unallocated_percent(problem: PackingProblem, policy: str, seed: int) -> float:
     """One published run. The same seed gives every policy the same arrivals and the same order of nodes."""
+    nodes, arrivals, for_policy = published_run(problem, seed)
+    return read_percent(problem, arrivals, pack(nodes, problem.kinds, arrivals, policy, for_policy))
+
+
+def published_run(problem: PackingProblem, seed: int) -> tuple[PackingNodes, IntArray, np.random.Generator]:
+    """Nodes in their order, the kinds of pods that arrive until the result is read, and luck for the policy."""
     for_arrivals, for_nodes, for_policy = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
     arrivals = published_arrivals(problem, for_arrivals)
     arrived_milli = np.cumsum(problem.kinds.gpu_request_milli[arrivals])
     last = np.searchsorted(arrived_milli, (READ_AT_PERCENT + READ_WITHIN_PERCENT) / 100.0 * problem.capacity_milli)
     arrivals = arrivals[: int(last) + 1]  # what comes later is not read
-    nodes = problem.nodes.take(for_nodes.permutation(len(problem.nodes.gpus)))
-    chosen = pack(nodes, problem.kinds, arrivals, policy, for_policy)
-    return _read(problem, arrivals, chosen)
+    return problem.nodes.take(for_nodes.permutation(len(problem.nodes.gpus))), arrivals, for_policy
 
 
-def _read(problem: PackingProblem, arrivals: IntArray, chosen: IntArray) -> float:
+def read_percent(problem: PackingProblem, arrivals: IntArray, chosen: IntArray) -> float:
+    """GPU unallocated when the requests that arrived equal the capacity."""
     request_milli = problem.kinds.gpu_request_milli[arrivals]
     arrived_percent = 100.0 * np.cumsum(request_milli) / problem.capacity_milli
     allocated_percent = 100.0 * np.cumsum(request_milli * (chosen != UNPLACED)) / problem.capacity_milli
