@@ -28,7 +28,7 @@ from envs.batch_ticking import advance
 from envs.kernel_cache import digest
 
 BY_WEIGHTS = -1  # a first action that leaves also the first choice to the weights
-CHUNK = 32  # clusters that a thread takes at a time: whole episodes, so a few are work enough
+CHUNK = 32  # clusters that a thread takes at most at a time: whole episodes, so a few are work enough
 TURN = 40503  # equal nodes take turns: a multiplicative hash of the pod says who is first
 
 
@@ -122,17 +122,18 @@ def play_linear(
     begins = _per_cluster(env, BY_WEIGHTS if actions is None else actions, np.int64, "actions")
     ends_s = _per_cluster(env, until_s, np.float64, "until_s")
     zones = env.tapes.zone_rtt_ms.shape[1]
+    size = max(min(CHUNK, env.clusters // (4 * env.threads)), 1)
 
     def part(first: int) -> None:
         nodes = np.zeros((env.node_slots, len(NODE_FEATURES)), dtype=np.float32)
         pod = np.zeros(len(POD_FEATURES), dtype=np.float32)
-        last = min(first + CHUNK, env.clusters)
+        last = min(first + size, env.clusters)
         play_clusters(
             env.live, env.tapes, first, last, begins, table, rows, ends_s, env.assume, nodes, pod, room(zones)
         )
 
     with ThreadPoolExecutor(env.threads) as pool:
-        list(pool.map(part, range(0, env.clusters, CHUNK)))
+        list(pool.map(part, range(0, env.clusters, size)))
     return env.live.terms
 
 

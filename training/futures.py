@@ -24,9 +24,9 @@ OLDEST = 4.0  # medians: the age at which a pod counts that ran before the sidec
 class Futures:
     """Resampled continuations of the tapes of one scenario and seed; so many are drawn of each, to be used again."""
 
-    def __init__(self, scenario: Scenario, seed: int, episodes: int, drawn: int) -> None:
+    def __init__(self, scenario: Scenario, seed: int, episodes: range, drawn: int) -> None:
         self.scenario, self.drawn = scenario, drawn
-        others = [make_tape(scenario, seed, index, 1 + k) for index in range(episodes) for k in range(drawn)]
+        others = [make_tape(scenario, seed, episode, 1 + k) for episode in episodes for k in range(drawn)]
         self._drawn = pack(stack(others, sizes_of(scenario)))  # row index * drawn + k
 
     def blank(self, tapes: Tapes) -> Tapes:
@@ -34,7 +34,7 @@ class Futures:
         return Tapes._make(column.copy() for column in tapes)
 
     def write(self, out: Tapes, tapes: Tapes, index: int, which: int, clock_s: float, arrived: int) -> None:
-        """Fill the row of one episode: the past of its tape, then other arrivals and loads."""
+        """Fill the row of the episode at this index: the past of its tape, then other arrivals and loads."""
         row = index * self.drawn + which
         self._pods(out.pod[index], tapes.pod[index], self._drawn.pod[row], clock_s, arrived)
         self._loads(out, tapes, index, row, clock_s)
@@ -64,10 +64,10 @@ class Futures:
 class Imagination:
     """Gives copies of clusters a future that is not the true one; all copies of one cluster get the same."""
 
-    def __init__(self, scenario: Scenario, env: BatchEnv, seed: int, drawn: int, rng: np.random.Generator) -> None:
-        self._futures = Futures(scenario, seed, env.clusters, drawn)
-        self._tapes = self._futures.blank(env.tapes)
-        self._duration_s, self._rng = scenario.arrivals.duration_s, rng
+    def __init__(self, env: BatchEnv, futures: Futures, rng: np.random.Generator) -> None:
+        self._futures, self._rng = futures, rng
+        self._tapes = futures.blank(env.tapes)
+        self._duration_s = futures.scenario.arrivals.duration_s
 
     def apply(self, env: BatchEnv, twin: BatchEnv, rows: IntArray) -> None:
         """``rows[i]`` is the cluster of ``env``, on a tape of its own, of which ``twin``'s cluster ``i`` is a copy."""

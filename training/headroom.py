@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import Progress as Bar
@@ -34,6 +35,7 @@ from training.statistics import paired_difference
 from training.worlds import make_worlds, provenance
 
 SMALL_PCT = 3.0  # attainable headroom below this, or not above its interval, is marked
+AT_ONCE = 4  # episodes: more would only take memory
 KINDS = ("attainable", "clairvoyant")
 
 Row = dict[str, Any]
@@ -84,10 +86,14 @@ def measure(scenario: Scenario, episodes: int, seed: int, search: Search) -> Row
     }
     with Bar(console=Console(stderr=True), transient=True) as bar:
         for kind in KINDS:
-            task = bar.add_task(f"{scenario.name}: {kind} rollouts of {base.name}", total=1.0)
-            told = partial(_show_share, bar, task)
-            played = rollouts(scenario, tape, base.weights, seed, search, kind == "clairvoyant", told)
-            row |= _compared(kind, played.cost_per_hour, costs[best])
+            task = bar.add_task(f"{scenario.name}: {kind} rollouts of {base.name}", total=episodes)
+            cost = np.empty(episodes)
+            for first in range(0, episodes, AT_ONCE):
+                some = range(first, min(first + AT_ONCE, episodes))
+                told = partial(_show_share, bar, task, some)
+                clairvoyant = kind == "clairvoyant"
+                cost[some] = rollouts(scenario, seed, some, base.weights, search, clairvoyant, told).cost_per_hour
+            row |= _compared(kind, cost, costs[best])
     return row
 
 
@@ -178,8 +184,8 @@ def _spread(row: Row, kind: str) -> str:
     return f"{row[f'{kind}_headroom_pct']:.1f}" + ("" if half is None else f" ± {half:.1f}")
 
 
-def _show_share(bar: Bar, task: TaskID, share: float) -> None:
-    bar.update(task, completed=share)
+def _show_share(bar: Bar, task: TaskID, some: range, share: float) -> None:
+    bar.update(task, completed=some.start + share * len(some))
 
 
 def _show(row: Row, console: Console) -> None:

@@ -18,8 +18,8 @@ from envs.batch_linear import play_linear
 from envs.dynamics.costs import SECONDS_PER_HOUR, TERMS
 from envs.rewards import weighted_cost
 from envs.workloads.scenario import Scenario
-from envs.workloads.tape import Tape
-from training.futures import Imagination
+from envs.workloads.synthetic import make_tapes
+from training.futures import Futures, Imagination
 from training.play import Played, Progress
 
 POOL = 4  # futures drawn for each that a decision looks at, so that not all decisions expect the same ones
@@ -37,16 +37,18 @@ class Search:
 
 def rollouts(
     scenario: Scenario,
-    tape: Tape,
-    weights: FloatArray,
     seed: int,
+    episodes: range,
+    weights: FloatArray,
     search: Search,
     clairvoyant: bool,
     progress: Progress | None = None,
 ) -> Played:
-    """Play the tapes, each decision the best of rollouts of the rule with these weights."""
-    env, rng = BatchEnv(tape), np.random.default_rng(seed)
-    imagined = None if clairvoyant else Imagination(scenario, env, seed, POOL * search.futures, rng)
+    """Play these episodes of the seed, each decision the best of rollouts of the rule with these weights."""
+    tape, rng = make_tapes(scenario, seed, episodes), np.random.default_rng((seed, episodes.start))
+    env = BatchEnv(tape)
+    drawn = POOL * search.futures
+    imagined = None if clairvoyant else Imagination(env, Futures(scenario, seed, episodes, drawn), rng)
     began_s = env.clock_s.copy()
     terms = np.zeros((env.clusters, len(TERMS)))
     while not env.done.all():

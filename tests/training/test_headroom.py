@@ -88,7 +88,7 @@ def test_the_document_shows_the_rows_of_the_file() -> None:
 def test_an_imagined_future_keeps_the_past_and_changes_what_comes(scenario: Scenario) -> None:
     env = BatchEnv(make_worlds(scenario, 5, 1))
     arrived, clock_s = int(env.live.count[0, COUNT.arrived]), float(env.clock_s[0])
-    futures, truth, seen = Futures(scenario, 5, 1, 2), env.tapes.pod[0], []
+    futures, truth, seen = Futures(scenario, 5, range(1), 2), env.tapes.pod[0], []
     for which in range(2):
         imagined = futures.blank(env.tapes)
         futures.write(imagined, env.tapes, 0, which, clock_s, arrived)
@@ -105,7 +105,7 @@ def test_an_imagined_future_keeps_the_past_and_changes_what_comes(scenario: Scen
 @pytest.mark.timeout(600)
 def test_imagined_loads_begin_where_the_true_ones_are(scenario: Scenario) -> None:
     env = BatchEnv(make_worlds(scenario, 5, 1))
-    futures = Futures(scenario, 5, 1, 1)
+    futures = Futures(scenario, 5, range(1), 1)
     imagined, clock_s = futures.blank(env.tapes), float(env.clock_s[0])
     futures.write(imagined, env.tapes, 0, 0, clock_s, 0)
     now = int(clock_s / scenario.loads.step_s)
@@ -119,7 +119,7 @@ def test_copies_of_one_cluster_share_an_imagined_future_and_the_original_keeps_i
     rows = np.array([0, 0, 1])
     twin, running = env.clone(rows), int(env.live.count[0, COUNT.running])
     tape, ends_at_s = env.tapes.pod.copy(), env.live.run_ends_at_s.copy()
-    Imagination(scenario, env, 5, 3, rng).apply(env, twin, rows)
+    Imagination(env, Futures(scenario, 5, range(2), 3), rng).apply(env, twin, rows)
     imagined = twin.live.run_ends_at_s[:, :running]
     np.testing.assert_array_equal(imagined[0], imagined[1])
     assert not np.array_equal(imagined[0], ends_at_s[0, :running])

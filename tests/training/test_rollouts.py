@@ -35,7 +35,7 @@ def scenario() -> Scenario:
 def test_looking_ahead_beats_the_rule_it_rolls_out(scenario: Scenario, clairvoyant: bool, share: float) -> None:
     tape = make_worlds(scenario, 3, 6)
     alone = play(LinearScorer(PACKING), tape, 3).cost_per_hour
-    ahead = rollouts(scenario, tape, PACKING, 3, SEARCH, clairvoyant).cost_per_hour
+    ahead = rollouts(scenario, 3, range(6), PACKING, SEARCH, clairvoyant).cost_per_hour
     assert ahead.mean() < share * alone.mean()
 
 
@@ -43,8 +43,8 @@ def test_looking_ahead_beats_the_rule_it_rolls_out(scenario: Scenario, clairvoya
 def test_looking_ahead_leaves_the_true_future_as_it_is(scenario: Scenario) -> None:
     """Whoever decides, the same pods come: the rollouts play in copies."""
     tape = make_worlds(scenario, 3, 2)
-    one = rollouts(scenario, tape, PACKING, 3, SEARCH, clairvoyant=False)
-    again = rollouts(scenario, tape, PACKING, 3, SEARCH, clairvoyant=False)
+    one = rollouts(scenario, 3, range(2), PACKING, SEARCH, clairvoyant=False)
+    again = rollouts(scenario, 3, range(2), PACKING, SEARCH, clairvoyant=False)
     np.testing.assert_array_equal(one.terms, again.terms)
     assert one.decisions.tolist() == play(LinearScorer(PACKING), tape).decisions.tolist()
 
