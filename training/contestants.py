@@ -101,6 +101,8 @@ def _named(name: str) -> Contestant:
         read_manifest(folder)  # before minutes of work
         label = folder.resolve().name
         return Contestant(label if label not in SCORERS else str(folder), "model", str(folder), baseline=False)
+    if name == "linear":
+        return Contestant(name, "linear", MIX, baseline=False)
     try:
         return Contestant(scorer_by_name(name).name, "heuristic", name, baseline=False)
     except InputError as why:

@@ -1,0 +1,152 @@
+"""The bars of the released policy, from comparisons made by hand, and once from real episodes."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from agent.errors import InputError
+from benchmarks import policy
+from benchmarks.bars import goals
+from envs.dynamics.costs import TERM, TERMS
+from training.comparison import Comparison
+from training.contestants import Contestant
+from training.episodes import Outcome
+from training.play import Played
+from training.sampling import BINS, Sampled
+
+
+def outcome(costs: list[float], lost_gb: float = 0.0, answered: int = 100) -> Outcome:
+    terms = np.zeros((len(costs), len(TERMS)))
+    terms[:, TERM["money"]] = costs
+    terms[:, TERM["network_loss"]] = lost_gb
+    played = Played(terms, np.ones(len(costs)), np.full(len(costs), 100))
+    return Outcome(played, 100, answered, Sampled(np.zeros(BINS), 1000.0 * len(costs), 1.0, 1.0))
+
+
+def comparison(scenario: str, model: Outcome, **others: Outcome) -> Comparison:
+    contestants = [Contestant("policy", "released", "", baseline=False)]
+    contestants += [Contestant(name, "heuristic", name, baseline=True) for name in others]
+    return Comparison({"scenario": scenario}, tuple(contestants), {"policy": model, **others})
+
+
+@pytest.fixture
+def found() -> list[Comparison]:
+    """Far below all in one scenario, level with linear in the other, where it loses much traffic."""
+    clear = comparison("a", outcome([8.0, 8.1]), least_allocated=outcome([12.0, 12.1]), linear=outcome([10.0, 10.1]))
+    level = comparison(
+        "b",
+        outcome([9.0, 10.5], lost_gb=20.0, answered=90),
+        least_allocated=outcome([15.0, 16.0], lost_gb=10.0),
+        linear=outcome([10.0, 10.0], lost_gb=20.0),
+    )
+    return [clear, level]
+
+
+def test_bars_count_scenarios_by_their_intervals(found):
+    bar = policy._below_every(found)
+    assert bar.value == 0.5
+    assert bar.beside["not_below_b"] == "linear"
+    assert "below linear" in bar.beside["a"]
+
+
+def test_clearly_below_counts_means_of_ten_percent(found):
+    bar = policy._clearly_below(found)
+    assert (bar.value, bar.beside["scenarios"]) == (1, "a")
+
+
+def test_harm_names_term_and_scenario(found):
+    bar = policy._harm(found)
+    assert bar.value == 1
+    assert bar.beside["terms"].startswith("network_loss in b")
+
+
+def test_the_smallest_share_of_answers_counts(found):
+    assert policy._answers(found).value == pytest.approx(0.9)
+
+
+def row(scenario: str, **changes: object) -> dict:
+    facts = {"scenario": scenario, "best_cost": 10.0, "attainable_cost": 8.0, "attainable_ci95": 0.5, "most_nodes": 20}
+    return {**facts, "seed": 0, "scenario_digest": "old", "generator_version": 0, "weights_digest": "", **changes}
+
+
+def test_headroom_of_another_world_is_compared_by_percentages(found, monkeypatch):
+    rows = {"microservices": row("microservices"), "b": row("b", attainable_ci95=9.0)}
+    monkeypatch.setattr(policy, "read_headroom", lambda: rows)
+    one = Comparison({"scenario": "microservices"}, found[0].contestants, found[0].outcomes)
+    bar = policy._headroom(found[0].contestants[0], [one, found[1]])
+    below = 2.0 / 10.05  # of linear
+    assert bar.value == pytest.approx(below / 0.2)
+    assert list(bar.beside) == ["microservices", "headroom_not_measured"]
+
+
+def test_headroom_of_this_world_is_compared_on_its_own_episodes(found, monkeypatch):
+    from envs.workloads.scenario import load_scenario
+    from training.worlds import provenance
+
+    seed = 1_000_123
+    facts = provenance(load_scenario("microservices"), seed)
+    asked = []
+
+    def played(contestants, scenario, exam):
+        asked.append((scenario.digest(), exam.seed, exam.episodes))
+        return {"policy": outcome([9.0, 9.0])}
+
+    monkeypatch.setattr(policy, "outcomes_of", played)
+    monkeypatch.setattr(
+        policy, "read_headroom", lambda: {"microservices": row("microservices", **facts, seed=seed, episodes=20)}
+    )
+    one = Comparison({"scenario": "microservices"}, found[0].contestants, found[0].outcomes)
+    assert policy._headroom(found[0].contestants[0], [one]).value == pytest.approx(0.5)
+    assert asked == [(facts["scenario_digest"], seed, 20)]
+
+
+def test_without_measured_headroom_the_bar_is_not_met(found, monkeypatch):
+    monkeypatch.setattr(policy, "read_headroom", dict)
+    bar = policy._headroom(found[0].contestants[0], found)
+    assert math.isnan(bar.value)
+    assert not bar.met
+
+
+def test_what_needs_traces_is_not_met_without_them(found):
+    bars = [policy._traced([], [], None, quick=True), *policy._gpu_lists(None, quick=True)]
+    assert [bar.met for bar in bars] == [False] * 3
+    assert all(json.dumps(bar.as_json()) for bar in bars)
+
+
+def test_gpu_lists_are_counted_where_the_model_is_there(monkeypatch, tmp_path):
+    from types import SimpleNamespace
+
+    rows = [
+        {"list": "default", "policy": 4.0, "best_fit": 7.0, "fgd": 4.5},
+        {"list": "multigpu20", "policy": 6.0, "best_fit": 7.0, "fgd": 5.0},
+    ]
+    lists = SimpleNamespace(gpu_list_results=lambda traces, quick: rows)
+    monkeypatch.setattr(policy.importlib, "import_module", lambda name: lists)
+    monkeypatch.setattr(policy, "GPU_FOLDER", tmp_path)
+    assert [bar.value for bar in policy._gpu_lists(tmp_path, quick=False)] == [1.0, 0.5]
+
+
+def test_without_a_released_model_there_is_nothing_to_measure(monkeypatch, tmp_path):
+    monkeypatch.setattr(policy, "DEFAULT_FOLDER", tmp_path / "none")
+    with pytest.raises(InputError, match="no released model"):
+        list(policy.run(quick=True, traces=None))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_quick_run_has_a_bar_for_every_goal(model_folder, monkeypatch, tmp_path):
+    for module in ("benchmarks.policy", "training.contestants"):
+        monkeypatch.setattr(f"{module}.DEFAULT_FOLDER", model_folder)
+        monkeypatch.setattr(f"{module}.GPU_FOLDER", tmp_path / "none")
+    monkeypatch.setattr(policy, "QUICK_SCENARIOS", ("deployments",))
+    monkeypatch.setattr(policy, "QUICK_EPISODES", 2)
+    monkeypatch.setattr(policy, "LARGE_NODES", 40)
+    bars = {bar.bar: bar for bar in policy.run(quick=True, traces=None)}
+    assert set(bars) == {name for name, goal in goals().items() if goal.benchmark == "policy"}
+    assert bars["policy_answers_smallest_share"].value > 0.9
+    assert 0 < bars["model_mb"].value < 1
+    assert bars["forward_500_nodes_ms"].value > 0
