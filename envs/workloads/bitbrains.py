@@ -74,6 +74,7 @@ def read_bitbrains(series: Path, vms: Path, skip_bad: bool = False) -> VmTrace:
     """The cut form: a table of samples, and a table of VMs."""
     samples = read_rows(series, _SERIES_COLUMNS, skip_bad)
     machines = read_rows(vms, _VM_COLUMNS, skip_bad)
+    samples = samples.without(~np.isin(samples.ints("vm"), machines.ints("vm")), "vm", f"has no row in {vms}")
     known, column = np.unique(samples.ints("vm"), return_inverse=True)
     step = samples.ints("step")
     steps = int(step.max(initial=-1)) + 1
@@ -84,7 +85,8 @@ def read_bitbrains(series: Path, vms: Path, skip_bad: bool = False) -> VmTrace:
         name: filled_forward(pivot(step, column, samples.floats(name), (steps, len(known))))
         for name in ("cpu_pct", "mem_used_mib", "net_rx_kBps", "net_tx_kBps", "filled")
     }
-    row = _rows_of(vms, machines, known.tolist())
+    row_of = {vm: row for row, vm in enumerate(machines.ints("vm").tolist())}
+    row = [row_of[vm] for vm in known.tolist()]
     return VmTrace(
         step_s=STEP_S,
         vms=tuple(str(vm) for vm in known),
@@ -159,14 +161,6 @@ def background_from_bitbrains(
 def _seconds(table: Table) -> FloatArray:
     stamp = table.floats("Timestamp [ms]")
     return np.where(stamp >= _FIRST_MILLISECONDS, stamp / 1_000, stamp)
-
-
-def _rows_of(path: Path, machines: Table, wanted: list[int]) -> list[int]:
-    row_of = {vm: row for row, vm in enumerate(machines.ints("vm").tolist())}
-    missing = [vm for vm in wanted if vm not in row_of]
-    if missing:
-        raise InputError(f"{path}: no row for vm {missing[0]}, which has samples")
-    return [row_of[vm] for vm in wanted]
 
 
 def _refuse_sparse(where: Path, rows: int, cells: int) -> None:

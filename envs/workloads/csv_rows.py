@@ -12,7 +12,7 @@ import csv
 import gzip
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -20,7 +20,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.cluster import FloatArray, IntArray
+from agent.cluster import BoolArray, FloatArray, IntArray
 from agent.errors import InputError
 from envs.workloads.csv_values import Columns, Converter, Integer, Number, Text, Texts
 
@@ -39,6 +39,8 @@ class Table:
 
     path: Path
     columns: Mapping[str, NDArray[Any]]
+    lines: IntArray  # where each row stands in the file
+    skip_bad: bool = False
     bad_rows: int = 0
     first_bad: str = ""
 
@@ -57,6 +59,23 @@ class Table:
 
     def texts(self, column: str) -> Texts:
         return np.asarray(self.columns[column], dtype=np.str_)
+
+    def without(self, bad: BoolArray, column: str, why: str) -> Table:
+        """What no single field shows: refuse such rows as the reader would have, or leave them out and count them."""
+        if not bad.any():
+            return self
+        first = int(np.argmax(bad))
+        found = _shown(str(self.columns[column][first]))
+        message = f"{self.path}:{self.lines[first]}: column {column!r}: {found} {why}"
+        if not self.skip_bad:
+            raise InputError(message)
+        return replace(
+            self,
+            columns={name: values[~bad] for name, values in self.columns.items()},
+            lines=self.lines[~bad],
+            bad_rows=self.bad_rows + int(bad.sum()),
+            first_bad=self.first_bad or message,
+        )
 
 
 def read_rows(
@@ -107,18 +126,21 @@ class _Gathered:
     skip_bad: bool
     next_line: int = 2
     chunks: list[dict[str, NDArray[Any]]] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
     bad_rows: int = 0
     first_bad: str = ""
 
     def add(self, lines: list[str]) -> None:
         """Convert many lines at once; if any is malformed, look at them one by one."""
+        numbers = list(range(self.next_line, self.next_line + len(lines)))
         try:
             chunk = self._arrays(lines)
         except (ValueError, csv.Error):
-            chunk = self._arrays(
-                [line for number, line in enumerate(lines, self.next_line) if self._good(number, line)]
-            )
+            good = [(number, line) for number, line in zip(numbers, lines, strict=True) if self._good(number, line)]
+            numbers = [number for number, _ in good]
+            chunk = self._arrays([line for _, line in good])
         self.chunks.append(chunk)
+        self.numbers += numbers
         self.next_line += len(lines)
 
     def _arrays(self, lines: list[str]) -> dict[str, NDArray[Any]]:
@@ -156,7 +178,8 @@ class _Gathered:
     def table(self) -> Table:
         chunks = self.chunks or [self._arrays([])]
         columns = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in self.wanted}
-        return Table(self.path, columns, self.bad_rows, self.first_bad)
+        lines = np.array(self.numbers, dtype=np.int64)
+        return Table(self.path, columns, lines, self.skip_bad, self.bad_rows, self.first_bad)
 
 
 def _open_text(path: Path) -> TextIO:

@@ -6,7 +6,7 @@ envs/openb_packing.py repeats.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -93,7 +93,7 @@ def read_openb_nodes(path: Path, skip_bad: bool = False) -> OpenbNodes:
 
 
 def read_openb_pods(path: Path, skip_bad: bool = False) -> OpenbPods:
-    table = _without_gpus_of_no_share(read_rows(path, _POD_COLUMNS, skip_bad, _OPTIONAL_POD_COLUMNS), skip_bad)
+    table = _without_gpus_of_no_share(read_rows(path, _POD_COLUMNS, skip_bad, _OPTIONAL_POD_COLUMNS))
     if not table.rows:
         raise InputError(f"{path}: has no pod")
     needs_gpu = table.ints("num_gpu") > 0
@@ -118,19 +118,10 @@ def accepts(gpu_models: str, model: str) -> bool:
     return not listed or model in listed
 
 
-def _without_gpus_of_no_share(table: Table, skip_bad: bool) -> Table:
+def _without_gpus_of_no_share(table: Table) -> Table:
     """A pod that asks for GPUs but for nothing of each is malformed, which no single column shows."""
     bad: BoolArray = (table.ints("num_gpu") > 0) & (table.ints("gpu_milli") == 0)
-    if not bad.any():
-        return table
-    row = int(np.argmax(bad))
-    message = f"{table.path}:{row + 2}: column 'gpu_milli': '0' is no share of a GPU, and 'num_gpu' asks for some"
-    if not skip_bad:
-        raise InputError(message)
-    columns = {name: column[~bad] for name, column in table.columns.items()}
-    return replace(
-        table, columns=columns, bad_rows=table.bad_rows + int(bad.sum()), first_bad=table.first_bad or message
-    )
+    return table.without(bad, "gpu_milli", "is no share of a GPU, and 'num_gpu' asks for some")
 
 
 def _texts(table: Table, column: str) -> Texts:

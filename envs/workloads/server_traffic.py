@@ -47,13 +47,12 @@ def read_server_traffic(traffic: Path, servers: Path, skip_bad: bool = False) ->
     machines = read_rows(
         servers, {"server": Text(), "leaf_group": Integer(0), "nic_gbps": Number(minimum=1e-6)}, skip_bad
     )
+    unknown = ~np.isin(samples.texts("server"), machines.texts("server"))
+    samples = samples.without(unknown, "server", f"has no row in {servers}")
     if not samples.rows:
         raise InputError(f"{traffic}: no samples")
     names, column = np.unique(samples.texts("server"), return_inverse=True)
     row_of = {name: row for row, name in enumerate(machines.texts("server").tolist())}
-    missing = [name for name in names.tolist() if name not in row_of]
-    if missing:
-        raise InputError(f"{servers}: no row for server {missing[0]!r}, which has samples")
     step = (samples.floats("t_s") // STEP_S).astype(np.int64)
     shape = (int(step.max()) + 1, len(names))
     refuse_repeats(str(traffic), step, column, tuple(names.tolist()), shape[0])

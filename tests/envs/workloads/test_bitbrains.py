@@ -69,10 +69,13 @@ def _with_row(tiny: Path, tmp_path: Path, row: str) -> Path:
     return path
 
 
-def test_vm_without_description_is_named(tiny: Path, tmp_path: Path) -> None:
+def test_vm_without_description_is_named_or_left_out_and_counted(tiny: Path, tmp_path: Path) -> None:
     series = _with_row(tiny, tmp_path, "".join(f"11,{step},1,1,1,1,0,0,0\n" for step in range(4)))
-    with pytest.raises(InputError, match="no row for vm 11"):
+    with pytest.raises(InputError, match=r"series\.csv:\d+: column 'vm': '11' has no row in .*vms\.csv"):
         read_bitbrains(series, tiny / VMS_FILE)
+    trace = read_bitbrains(series, tiny / VMS_FILE, skip_bad=True)
+    assert "11" not in trace.vms
+    assert trace.bad_rows == 4
 
 
 def test_repeated_sample_is_refused(tiny: Path, tmp_path: Path) -> None:

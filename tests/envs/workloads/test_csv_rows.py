@@ -94,6 +94,20 @@ def test_skipped_rows_are_counted_and_the_first_is_kept_as_example(file: Path) -
     assert ":3: 2 fields" in table.first_bad
 
 
+def test_rows_refused_by_what_several_fields_say_have_the_line_they_stand_on(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_rows, "CHUNK_ROWS", 2)
+    write(file, "name,count,load\na,1,1\nb,2\n\nc,3,1\nd,4,9\ne,5,9\n")
+    table = read_rows(file, COLUMNS, skip_bad=True)
+    kept = table.without(table.floats("load") > table.floats("count"), "load", "is above 'count'")
+    assert kept.texts("name").tolist() == ["a", "c"]
+    assert kept.bad_rows == 3
+    strict = read_rows(write(file, "name,count,load\na,1,1\n\nd,4,9\n"), COLUMNS)
+    with pytest.raises(InputError, match=r":4: column 'load': '9.0' is above 'count'"):
+        strict.without(strict.floats("load") > strict.floats("count"), "load", "is above 'count'")
+
+
 def test_line_numbers_hold_beyond_the_first_chunk(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_rows, "CHUNK_ROWS", 4)
     monkeypatch.setattr(csv_rows, "_BLOCK_CHARS", 7)

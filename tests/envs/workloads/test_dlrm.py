@@ -30,11 +30,14 @@ def test_requests_have_our_units(tiny: Path) -> None:
     assert pods.on_gpu_node.tolist() == [True, True, False, False, False]
 
 
-def test_pod_that_ends_before_it_begins_is_named(tiny: Path, tmp_path: Path) -> None:
-    text = gzip.decompress((tiny / INSTANCES_FILE).read_bytes()).decode().replace("905.0,1500.0", "905.0,800.0")
+def test_pod_that_ends_before_it_begins_is_named_or_left_out_and_counted(tiny: Path, tmp_path: Path) -> None:
+    text = gzip.decompress((tiny / INSTANCES_FILE).read_bytes()).decode().replace("110.0,410.0", "110.0,90.0")
     (tmp_path / "x.csv").write_text(text)
-    with pytest.raises(InputError, match="late: column 'deletion_time' is before 'creation_time'"):
+    with pytest.raises(InputError, match=r"x\.csv:6: column 'deletion_time': '90.0' is before 'creation_time'"):
         read_dlrm(tmp_path / "x.csv")
+    pods = read_dlrm(tmp_path / "x.csv", skip_bad=True)
+    assert pods.names == ("there", "leaving", "early", "late")
+    assert pods.bad_rows == 1
 
 
 def test_more_than_a_whole_nic_is_refused(tiny: Path, tmp_path: Path) -> None:

@@ -34,10 +34,13 @@ def test_background_is_a_share_of_each_servers_own_nic(tiny: Path) -> None:
     assert not series.cpu_ratio.any()
 
 
-def test_server_without_description_is_named(tiny: Path, tmp_path: Path) -> None:
+def test_server_without_description_is_named_or_left_out_and_counted(tiny: Path, tmp_path: Path) -> None:
     (tmp_path / "servers.csv").write_text("server,leaf_group,nic_gbps\nsrv-1,1,800\n")
-    with pytest.raises(InputError, match="no row for server 'srv-2'"):
+    with pytest.raises(InputError, match=r":\d+: column 'server': 'srv-2' has no row in .*servers\.csv"):
         read_server_traffic(tiny / TRAFFIC_FILE, tmp_path / "servers.csv")
+    trace = read_server_traffic(tiny / TRAFFIC_FILE, tmp_path / "servers.csv", skip_bad=True)
+    assert trace.servers == ("srv-1",)
+    assert trace.bad_rows > 0
 
 
 def test_zero_nic_speed_is_refused(tiny: Path, tmp_path: Path) -> None:
