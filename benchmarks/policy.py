@@ -24,8 +24,9 @@ from models.onnx_scorer import OnnxScorer
 from training.bound_study import has_headroom, headroom_closed, read_headroom
 from training.cem import limited
 from training.comparison import Comparison, harms
+from training.config import FIRST_HELD_OUT_SEED
 from training.contestants import DEFAULT_FOLDER, GPU_FOLDER, Contestant
-from training.evaluate import FIRST_HELD_OUT_SEED, Exam, compare, line_up, outcomes_of
+from training.evaluate import Exam, compare, line_up, outcomes_of
 from training.sweeps import LARGE_NODES, sized
 from training.worlds import open_traces, provenance
 

@@ -16,13 +16,12 @@ from agent.errors import InputError
 from envs.workloads.replay import TraceFolder
 from envs.workloads.scenario import Scenario, load_scenario, scenario_names
 from training.comparison import Comparison
+from training.config import FIRST_HELD_OUT_SEED
 from training.contestants import Contestant, baselines, models_named
 from training.episodes import NONE, Handicap, Outcome, joined, pieces_of
 from training.evaluation_jobs import Done, play_all
 from training.evaluation_tables import show_comparison, show_summary, wide_console
 from training.worlds import make_world, open_traces, provenance
-
-FIRST_HELD_OUT_SEED = 1_000_000  # training stays below
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,10 @@ from envs.dynamics.costs import TERM, TERMS
 from envs.rewards import DIGEST, WEIGHTS
 from envs.workloads.scenario import load_scenario
 from training.comparison import HARM_TERMS, Comparison, difference, harms
+from training.config import FIRST_HELD_OUT_SEED
 from training.contestants import Contestant
 from training.episodes import Outcome, joined, pieces_of, play_piece
-from training.evaluate import FIRST_HELD_OUT_SEED, Exam, compare, line_up
+from training.evaluate import Exam, compare, line_up
 from training.evaluation_tables import verdict
 from training.play import Played
 from training.sampling import BINS, Sampled
