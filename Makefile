@@ -10,7 +10,7 @@ SERVE_VENV := .venv-serve
 UV := $(shell uv --version >/dev/null 2>&1 && echo uv)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast check bench lock clean
+.PHONY: help setup run test test-fast check bench train-gpu lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ check: $(VENV)/.installed ## ruff, mypy, import-linter
 
 bench: $(VENV)/.installed ## measure every bar and write docs/benchmarks.md (TRACES=folder with the public traces)
 	$(VENV)/bin/python -m benchmarks.report $(if $(TRACES),--traces "$(TRACES)")
+
+train-gpu: $(VENV)/.installed ## make models/released/gpu again (TRACES=folder with the public traces; about 10 minutes)
+	$(VENV)/bin/pilotfish train-gpu --traces "$(TRACES)" --out models/released/gpu
 
 lock: $(VENV)/.installed ## write constraints.txt again with the newest versions that pyproject.toml allows
 	$(or $(UV),$(VENV)/bin/uv) pip compile pyproject.toml --group build --all-extras --universal --python-version 3.11 \

@@ -28,9 +28,11 @@ from agent.cluster import (
     IntArray,
 )
 from agent.features import POD_FEATURES, FeatureArray
+from envs import batch_encode, batch_rules, packing
 from envs.batch_arrays import DEMAND, NODE, TAPE_NODE
 from envs.batch_encode import F, encode_requests, encode_siblings, encode_spec, encode_use, room
 from envs.batch_rules import choose_gpus, take_gpus
+from envs.kernel_cache import digest
 from envs.packing import UNPLACED, PackingNodes, PodKinds, World, empty_world, fits
 
 PODS_PER_NODE = 110.0
@@ -104,36 +106,72 @@ def place(world: World, live: Live, kind: int, node: int) -> None:
 
 
 @njit(error_model="numpy")
-def _pack_weighted(world, live, spec, arrivals, weights, columns, means):  # type: ignore[no-untyped-def]
-    nodes = world.model.shape[0]
-    scores = np.full((world.cpu.shape[0], nodes), -np.inf)
-    scored = np.full(scores.shape, -1)  # how many pods were placed when the score was taken
-    changed = np.zeros(nodes, dtype=np.int64)  # how many when the node took its last pod
-    row = np.zeros(len(F), dtype=np.float32)
-    chosen = np.full_like(arrivals, UNPLACED)
-    placed = 0
-    for i in range(arrivals.shape[0]):
-        kind = arrivals[i]
+def score_of(world, live, spec, kind, node, weights, columns, means, row):
+    if not fits(world, kind, node):
+        return -np.inf
+    encode_node(live, spec, node, means, row)
+    total, if_empty = 0.0, 0.0
+    for column in columns:
+        total += weights[0, kind, column] * row[column]
+        if_empty += weights[1, kind, column] * row[column]
+    return total + row[F.empty] * if_empty
+
+
+# Kept compiled on disk, with all they call inside (see envs.kernel_cache).
+_SOURCES = digest(globals(), vars(batch_encode), vars(batch_rules), vars(packing))
+
+
+def _packing(sources):
+    @njit(error_model="numpy", cache=True)
+    def pack_by_weights(world, live, spec, arrivals, weights, columns, means):
+        _ = sources
+        nodes = world.model.shape[0]
+        scores = np.full((world.cpu.shape[0], nodes), -np.inf)
+        scored = np.full(scores.shape, -1)  # how many pods were placed when the score was taken
+        changed = np.zeros(nodes, dtype=np.int64)  # how many when the node took its last pod
+        row = np.zeros(len(F), dtype=np.float32)
+        chosen = np.full_like(arrivals, UNPLACED)
+        placed = 0
+        for i in range(arrivals.shape[0]):
+            kind = arrivals[i]
+            ask(world, live, kind)
+            highest = -np.inf
+            for node in range(nodes):
+                if scored[kind, node] < changed[node]:
+                    scored[kind, node] = changed[node]
+                    scores[kind, node] = score_of(world, live, spec, kind, node, weights, columns, means, row)
+                if scores[kind, node] > highest:
+                    highest, chosen[i] = scores[kind, node], node
+            if chosen[i] != UNPLACED:
+                place(world, live, kind, chosen[i])
+                placed += 1
+                changed[chosen[i]] = placed
+        return chosen
+
+    return pack_by_weights
+
+
+def _refreshing(sources):
+    @njit(error_model="numpy", cache=True)
+    def refresh(world, live, spec, kind, scores, stale, means, rows, at):
+        """Rows of the nodes whose score of this kind is stale and that fit it; how many, and which in ``at``."""
+        _ = sources
         ask(world, live, kind)
-        highest = -np.inf
-        for node in range(nodes):
-            if scored[kind, node] < changed[node]:
-                scored[kind, node] = changed[node]
-                scores[kind, node] = -np.inf
+        count = 0
+        for node in range(stale.shape[0]):
+            if stale[node]:
+                scores[node] = -np.inf
                 if fits(world, kind, node):
-                    encode_node(live, spec, node, means, row)
-                    total, if_empty = 0.0, 0.0
-                    for column in columns:
-                        total += weights[0, kind, column] * row[column]
-                        if_empty += weights[1, kind, column] * row[column]
-                    scores[kind, node] = total + row[F.empty] * if_empty
-            if scores[kind, node] > highest:
-                highest, chosen[i] = scores[kind, node], node
-        if chosen[i] != UNPLACED:
-            place(world, live, kind, chosen[i])
-            placed += 1
-            changed[chosen[i]] = placed
-    return chosen
+                    encode_node(live, spec, node, means, rows[count])
+                    at[count] = node
+                    count += 1
+        return count
+
+    return refresh
+
+
+pack_by_weights = _packing(_SOURCES)
+refresh = _refreshing(_SOURCES)
 
 
 def pack_weighted(nodes: PackingNodes, kinds: PodKinds, arrivals: IntArray, weights: FloatArray) -> IntArray:
@@ -144,23 +182,8 @@ def pack_weighted(nodes: PackingNodes, kinds: PodKinds, arrivals: IntArray, weig
     world = empty_world(nodes, kinds)
     live, spec = views(nodes, world)
     columns = np.flatnonzero((weights != 0).any(axis=(0, 1)))
-    chosen: IntArray = _pack_weighted(world, live, spec, arrivals, weights, columns, room(1))
+    chosen: IntArray = pack_by_weights(world, live, spec, arrivals, weights, columns, room(1))
     return chosen
-
-
-@njit(error_model="numpy")
-def refresh(world, live, spec, kind, scores, stale, means, rows, at):  # type: ignore[no-untyped-def]
-    """Rows of the nodes whose score of this kind is stale and that fit it; how many, and which in ``at``."""
-    ask(world, live, kind)
-    count = 0
-    for node in range(stale.shape[0]):
-        if stale[node]:
-            scores[node] = -np.inf
-            if fits(world, kind, node):
-                encode_node(live, spec, node, means, rows[count])
-                at[count] = node
-                count += 1
-    return count
 
 
 def pack_rated(nodes: PackingNodes, kinds: PodKinds, arrivals: IntArray, rate: Rate) -> IntArray:
