@@ -73,6 +73,7 @@ class EvaluationRow(Facts):
     best_other_usd_per_hour: float
     difference_percent: float = Field(description="of the best other's cost; below 0 the model is cheaper")
     ci95_percent: tuple[float, float] = Field(description="of the paired difference")
+    answered_share: float | None = Field(None, ge=0, le=1, description="decisions that the policy itself took")
 
 
 class Manifest(Facts):

@@ -140,6 +140,42 @@ def train(
 
 
 @app.command()
+def export(
+    checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="What `pilotfish train` wrote.")],
+    out: Annotated[Path, typer.Option(help="The model folder; one that is there is replaced.")],
+) -> None:
+    """Turn a checkpoint into a model folder that the sidecar loads."""
+    from training.release_checkpoint import run
+
+    run(checkpoint, out)
+
+
+@app.command()
+def card(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model folder.")],
+    results: Annotated[Path | None, typer.Option(help="What `pilotfish evaluate MODEL --json` wrote.")] = None,
+) -> None:
+    """Put results into a model's manifest and make its card again."""
+    from training.card import run
+
+    typer.echo(f"wrote the card of {run(model, results).label}")
+
+
+@app.command("train-gpu")
+def train_gpu(
+    traces: Annotated[Path, typer.Option(help="The folder with the public traces; openb is needed.")],
+    config: Annotated[Path | None, typer.Option(help="A YAML file; training/configs/gpu.yaml if not given.")] = None,
+    out: Annotated[Path, typer.Option(help="The model folder.")] = Path("runs/gpu"),
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line for each generation.")] = False,
+) -> None:
+    """Tune the model for pods that ask for GPUs."""
+    from training.gpu_config import CONFIG
+    from training.release_gpu import run
+
+    run(traces, config or CONFIG, out, as_json)
+
+
+@app.command()
 def scenarios(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line for each scenario.")] = False,
 ) -> None:

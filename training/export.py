@@ -33,13 +33,10 @@ from models.manifest import (
     Kind,
     Manifest,
     TrainingFacts,
-    read_manifest,
     sha256_of,
-    write_beside,
-    write_manifest,
 )
 from models.onnx_scorer import INPUTS, OUTPUT, OnnxScorer
-from training.model_card import model_card
+from training.model_card import write_words
 
 OPSET = 17
 MAX_DIFFERENCE = 1e-5  # of a score; relative where scores are above 1
@@ -67,15 +64,8 @@ def export(scorer: torch.nn.Module, folder: Path, facts: ModelFacts, checked_sta
     manifest = _manifest(model, facts)
     with _beside(folder) as draft:
         (draft / MODEL_FILE).write_bytes(model)
-        _write_words(manifest, draft)
+        write_words(manifest, draft)
         check_equal(scorer, OnnxScorer.load(draft), checked_states)
-    return manifest
-
-
-def record_evaluation(folder: Path, evaluation: Sequence[EvaluationRow]) -> Manifest:
-    """Put the results of an exported model into its manifest and card."""
-    manifest = read_manifest(folder).model_copy(update={"evaluation": tuple(evaluation)})
-    _write_words(manifest, folder)
     return manifest
 
 
@@ -151,11 +141,6 @@ def _manifest(model: bytes, facts: ModelFacts) -> Manifest:
         versions={"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
         evaluation=tuple(facts.evaluation),
     )
-
-
-def _write_words(manifest: Manifest, folder: Path) -> None:
-    write_manifest(manifest, folder)
-    write_beside(folder / CARD_FILE, model_card(manifest).encode())
 
 
 def _refuse_foreign(folder: Path) -> None:

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from models.manifest import CARD_FILE, MANIFEST_FILE, MODEL_FILE, EvaluationRow, FeatureRange, Manifest
+from models.manifest import (
+    CARD_FILE,
+    MANIFEST_FILE,
+    MODEL_FILE,
+    EvaluationRow,
+    FeatureRange,
+    Manifest,
+    write_beside,
+    write_manifest,
+)
 
 PURPOSE = {
     "default": "Scores the nodes of a Kubernetes cluster for one pending pod; the pod goes to the highest one.",
@@ -15,6 +25,12 @@ PURPOSE = {
 def model_card(manifest: Manifest) -> str:
     parts = [_title(manifest), _purpose(manifest), _training(manifest), _evaluation(manifest), _limits(manifest)]
     return "\n\n".join([*parts, _reproduction(manifest)]) + "\n"
+
+
+def write_words(manifest: Manifest, folder: Path) -> None:
+    """The manifest, and the card that it makes."""
+    write_manifest(manifest, folder)
+    write_beside(folder / CARD_FILE, model_card(manifest).encode())
 
 
 def _title(manifest: Manifest) -> str:
@@ -51,11 +67,11 @@ def _evaluation(manifest: Manifest) -> str:
     heading = "## Evaluation\n\n"
     if not manifest.evaluation:
         return heading + "Not evaluated yet: do not deploy it."
-    header = ("scenario", "episodes", "USD/h", "best other", "USD/h of it", "difference", "95 % interval")
+    header = ("scenario", "episodes", "USD/h", "best other", "USD/h of it", "difference", "95 % interval", "answered")
     return (
         heading
         + "On seeds that training never saw, against the best of all baselines, on the same arrivals; below zero the"
-        + " model is cheaper.\n\n"
+        + " model is cheaper. Answered: the share of decisions that the model itself took, not the ladder below it.\n\n"
         + _table(header, [_evaluation_row(row) for row in manifest.evaluation])
     )
 
@@ -70,6 +86,7 @@ def _evaluation_row(row: EvaluationRow) -> tuple[str, ...]:
         f"{row.best_other_usd_per_hour:.2f}",
         f"{row.difference_percent:+.1f} %",
         f"{low:+.1f} to {high:+.1f} %",
+        "" if row.answered_share is None else f"{row.answered_share:.1%}",
     )
 
 

@@ -6,7 +6,7 @@ import torch
 from agent.errors import InputError
 from models.manifest import EvaluationRow, read_manifest, read_model
 from tests.tiny_model import TinyScorer, facts
-from training.export import export, record_evaluation, to_onnx
+from training.export import export, to_onnx
 
 FILES = ["MODEL_CARD.md", "manifest.json", "policy.onnx"]
 ROW = EvaluationRow(
@@ -82,15 +82,6 @@ def test_a_folder_with_other_things_in_it_is_not_replaced(tmp_path):
     with pytest.raises(InputError, match="is a file"):
         export(TinyScorer(), tmp_path / "thesis.txt", facts())
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
-
-
-def test_results_are_recorded_later_without_touching_the_model(tmp_path):
-    folder = tmp_path / "default"
-    before = export(TinyScorer(), folder, facts(), checked_states=1)
-    after = record_evaluation(folder, [ROW])
-    assert read_model(folder)[0] == after
-    assert after.sha256 == before.sha256
-    assert "| bursts | 200 | 8.00 | linear_mix | 10.00 | -20.0 % |" in (folder / "MODEL_CARD.md").read_text()
 
 
 def test_results_known_at_export_are_in_the_card(tmp_path):
