@@ -89,7 +89,8 @@ def train(
     session = _Session(watching, out, minutes, before.minutes if before else 0.0, report, live)
     model.set_logger(configure(str(out / "tensorboard"), ["tensorboard"]))
     try:
-        model.learn(config.decisions, callback=session, reset_num_timesteps=before is None)
+        left = max(config.decisions - model.num_timesteps, 0)  # stable-baselines3 adds those made before
+        model.learn(left, callback=session, reset_num_timesteps=before is None)
         session.look()
     except KeyboardInterrupt:
         raise InputError(f"stopped; go on with: pilotfish train --out {out} --resume") from None
