@@ -1,4 +1,4 @@
-"""A small network of the released one's kind, exported as a model folder: for tests that need a policy, good or not."""
+"""A small network with random weights, exported as a model folder: for tests that need a policy, good or not."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 
 from agent.features import NODE_FEATURES, POD_FEATURES
 from models.manifest import FeatureRange, TrainingFacts
+from models.network import NodeScorer
 from training.export import ModelFacts, export
 
 ANYTHING = FeatureRange(min=-10.0, low=-10.0, high=10.0, max=10.0)
@@ -23,26 +24,13 @@ TRAINING = TrainingFacts(
 )
 
 
-class TinyScorer(torch.nn.Module):
-    """Each node by itself and in view of the candidates' mean and maximum."""
-
-    def __init__(self, seed: int = 0, width: int = 8) -> None:
-        super().__init__()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            self.node = torch.nn.Linear(len(NODE_FEATURES), width)
-            self.pod = torch.nn.Linear(len(POD_FEATURES), width)
-            self.context = torch.nn.Linear(2 * width, width)
-            self.out = torch.nn.Linear(width, 1)
-
-    def forward(self, nodes: torch.Tensor, pod: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        own = torch.tanh(self.node(nodes) + self.pod(pod)[:, None, :])
-        inside = mask[..., None]
-        mean = (own * inside).sum(1) / inside.sum(1).clamp(min=1)
-        most = own.masked_fill(~inside, -1e9).amax(1)
-        context = self.context(torch.cat([mean, most], -1))
-        scores: torch.Tensor = self.out(torch.relu(own + context[:, None, :])).squeeze(-1)
-        return scores
+def tiny_scorer(seed: int = 0) -> NodeScorer:
+    """Every weight drawn at random, so that every part of the network has its say."""
+    scorer = NodeScorer(hidden=8)
+    draws = torch.Generator().manual_seed(seed)
+    for parameter in scorer.parameters():
+        parameter.data.copy_(0.3 * torch.randn(parameter.shape, generator=draws))
+    return scorer
 
 
 def facts(kind: str = "default", **ranges: FeatureRange) -> ModelFacts:
@@ -57,5 +45,5 @@ def facts(kind: str = "default", **ranges: FeatureRange) -> ModelFacts:
 
 
 def release(folder: Path, kind: str = "default", seed: int = 0, **ranges: FeatureRange) -> Path:
-    export(TinyScorer(seed), folder, facts(kind, **ranges), checked_states=5)
+    export(tiny_scorer(seed), folder, facts(kind, **ranges), checked_states=5)
     return folder

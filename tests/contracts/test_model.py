@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent.features import NODE_FEATURES, POD_FEATURES, Encoding
 from models.onnx_scorer import OnnxScorer
-from tests.tiny_model import TinyScorer
+from tests.tiny_model import tiny_scorer
 
 NODE_COUNTS = st.integers(1, 60)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -36,7 +36,7 @@ def a_question(seed: int, nodes: int, *lead: int) -> tuple[Encoding, np.ndarray]
 def test_onnx_equals_torch(scorer, seed, nodes):
     encoding, mask = a_question(seed, nodes, 2)
     with torch.no_grad():
-        wanted = TinyScorer()(*map(torch.from_numpy, (encoding.nodes, encoding.pod, mask))).numpy()
+        wanted = tiny_scorer()(*map(torch.from_numpy, (encoding.nodes, encoding.pod, mask))).numpy()
     np.testing.assert_allclose(scorer.rate(encoding, mask)[mask], wanted[mask], atol=1e-5)
 
 

@@ -124,8 +124,8 @@ def test_a_model_that_gives_no_numbers_is_unavailable(model_folder, tmp_path):
     folder = shutil.copytree(model_folder, tmp_path / "nan")
     model = onnx.load(folder / MODEL_FILE)
     for part in model.graph.initializer:
-        if part.name == "out.bias":
-            part.CopyFrom(onnx.numpy_helper.from_array(np.array([np.nan], dtype=np.float32), part.name))
+        if part.name == "sharpness":
+            part.CopyFrom(onnx.numpy_helper.from_array(np.asarray(np.nan, dtype=np.float32), part.name))
     broken = replaced(folder, model.SerializeToString())
     with pytest.raises(ScoringUnavailable, match=r"6 scores of model default@\w+ are not finite"):
         broken.rate(random_encoding(), EVERY)

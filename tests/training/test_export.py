@@ -5,7 +5,8 @@ import torch
 
 from agent.errors import InputError
 from models.manifest import EvaluationRow, read_manifest, read_model
-from tests.tiny_model import TinyScorer, facts
+from models.network import NodeScorer
+from tests.tiny_model import facts, tiny_scorer
 from training.export import export, to_onnx
 
 FILES = ["MODEL_CARD.md", "manifest.json", "policy.onnx"]
@@ -21,7 +22,7 @@ ROW = EvaluationRow(
 )
 
 
-class FixedCount(TinyScorer):
+class FixedCount(NodeScorer):
     """Right for the three nodes it is traced with only: what a shape read as a Python number does to an export."""
 
     def forward(self, nodes, pod, mask):
@@ -33,7 +34,7 @@ def names(folder):
 
 
 def test_a_folder_of_model_manifest_and_card_is_written(tmp_path):
-    manifest = export(TinyScorer(), tmp_path / "out" / "default", facts(), checked_states=20)
+    manifest = export(tiny_scorer(), tmp_path / "out" / "default", facts(), checked_states=20)
     folder = tmp_path / "out" / "default"
     assert names(folder) == FILES
     assert names(folder.parent) == ["default"]
@@ -42,14 +43,14 @@ def test_a_folder_of_model_manifest_and_card_is_written(tmp_path):
 
 
 def test_the_same_weights_give_the_same_bytes_without_a_path_of_this_machine():
-    model = to_onnx(TinyScorer(3))
-    assert model == to_onnx(TinyScorer(3)) != to_onnx(TinyScorer(4))
+    model = to_onnx(tiny_scorer(3))
+    assert model == to_onnx(tiny_scorer(3)) != to_onnx(tiny_scorer(4))
     assert b".py" not in model
     assert len(model) < 20_000
 
 
 def test_exporting_leaves_the_network_as_it_was(tmp_path):
-    scorer = TinyScorer()
+    scorer = tiny_scorer()
     scorer.train()
     export(scorer, tmp_path / "model", facts(), checked_states=1)
     assert scorer.training
@@ -64,13 +65,13 @@ def test_a_model_that_answers_unlike_the_network_is_not_written(tmp_path):
 
 def test_a_model_that_was_there_survives_a_failed_export_and_is_replaced_by_a_good_one(tmp_path, monkeypatch):
     folder = tmp_path / "default"
-    first = export(TinyScorer(1), folder, facts(), checked_states=1)
+    first = export(tiny_scorer(1), folder, facts(), checked_states=1)
     with monkeypatch.context() as broken:
         broken.setattr("training.export.check_equal", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            export(TinyScorer(2), folder, facts())
+            export(tiny_scorer(2), folder, facts())
     assert (read_manifest(folder), names(tmp_path)) == (first, ["default"])
-    second = export(TinyScorer(2), folder, facts(), checked_states=1)
+    second = export(tiny_scorer(2), folder, facts(), checked_states=1)
     assert read_model(folder)[0] == second != first
     assert names(tmp_path) == ["default"]
 
@@ -78,12 +79,12 @@ def test_a_model_that_was_there_survives_a_failed_export_and_is_replaced_by_a_go
 def test_a_folder_with_other_things_in_it_is_not_replaced(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(InputError, match=r"holds thesis\.txt, which is no part of a model"):
-        export(TinyScorer(), tmp_path, facts())
+        export(tiny_scorer(), tmp_path, facts())
     with pytest.raises(InputError, match="is a file"):
-        export(TinyScorer(), tmp_path / "thesis.txt", facts())
+        export(tiny_scorer(), tmp_path / "thesis.txt", facts())
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
 
 
 def test_results_known_at_export_are_in_the_card(tmp_path):
-    export(TinyScorer(), tmp_path / "m", replace(facts(), evaluation=[ROW]), checked_states=1)
+    export(tiny_scorer(), tmp_path / "m", replace(facts(), evaluation=[ROW]), checked_states=1)
     assert "-22.0 to -18.0 %" in (tmp_path / "m" / "MODEL_CARD.md").read_text()
