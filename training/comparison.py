@@ -88,7 +88,7 @@ class Comparison:
 
     @property
     def below_every_baseline(self) -> bool:
-        return all(self.to(name).model_is_cheaper for name in self.baselines)
+        return bool(self.baselines) and all(self.to(name).model_is_cheaper for name in self.baselines)
 
     def as_json(self) -> dict[str, Any]:
         model = self.outcomes[self.model]

@@ -30,6 +30,7 @@ TERM_COLOURS = dict(
     )
 )
 MOST_BARS = 9
+AT_CAPACITY = round(1.0 / BIN_WIDTH) - 1  # the bin that ends at the NIC's speed
 
 
 def cost_by_term(comparison: Comparison) -> str:
@@ -69,7 +70,9 @@ def nic_distribution(comparison: Comparison, names: Sequence[str]) -> str:
     for name in names:
         sampled = comparison.outcomes[name].sampled
         if sampled is not None:
-            axes.plot(edges, 100.0 * sampled.nic_share_below(), label=name, **{**style[name], "marker": None})
+            share = 100.0 * sampled.nic_share_below()
+            label = f"{name}: {100.0 - share[AT_CAPACITY]:.2f} % above 1"
+            axes.plot(edges, share, label=label, **{**style[name], "marker": None})
     axes.axvline(1.0, color="#888888", linestyle=":", linewidth=1)
     axes.set_xlim(0, 1.5)
     axes.set_ylim(0, 101)

@@ -96,9 +96,8 @@ def test_headroom_of_this_world_is_compared_on_its_own_episodes(found, monkeypat
         return {"policy": outcome([9.0, 9.0])}
 
     monkeypatch.setattr(policy, "outcomes_of", played)
-    monkeypatch.setattr(
-        policy, "read_headroom", lambda: {"microservices": row("microservices", **facts, seed=seed, episodes=20)}
-    )
+    rows = {"microservices": row("microservices") | facts | {"episodes": 20}}
+    monkeypatch.setattr(policy, "read_headroom", lambda: rows)
     one = Comparison({"scenario": "microservices"}, found[0].contestants, found[0].outcomes)
     assert policy._headroom(found[0].contestants[0], [one]).value == pytest.approx(0.5)
     assert asked == [(facts["scenario_digest"], seed, 20)]
