@@ -54,23 +54,23 @@ class ScorerPolicy(MaskableActorCriticPolicy):
     # --- what MaskablePPO calls
 
     def forward(self, obs: Observation, deterministic: bool = False, action_masks: Masks = None) -> tuple[Tensor, ...]:  # type: ignore[override]
-        log_p, values = self._judge(obs, action_masks)
+        log_p, values = self.judge(obs, action_masks)
         actions = log_p.argmax(dim=-1) if deterministic else sampled(log_p)
         return actions, values, chosen(log_p, actions)
 
     def evaluate_actions(self, obs: Observation, actions: Tensor, action_masks: Masks = None) -> tuple[Tensor, ...]:  # type: ignore[override]
-        log_p, values = self._judge(obs, action_masks)
+        log_p, values = self.judge(obs, action_masks)
         entropy = -(log_p.exp() * log_p).sum(dim=-1)
         return values, chosen(log_p, actions.long()), entropy
 
     def predict_values(self, obs: Observation) -> Tensor:  # type: ignore[override]
-        return self._judge(obs, None)[1]
+        return self.judge(obs, None)[1]
 
     def get_distribution(self, obs: Observation, action_masks: Masks = None) -> MaskableDistribution:  # type: ignore[override]
-        log_p, _ = self._judge(obs, action_masks)
+        log_p, _ = self.judge(obs, action_masks)
         return self.action_dist.proba_distribution(action_logits=log_p)
 
-    def _judge(self, obs: Observation, action_masks: Masks) -> tuple[Tensor, Tensor]:
+    def judge(self, obs: Observation, action_masks: Masks) -> tuple[Tensor, Tensor]:
         """Logarithms of the probabilities, (batch, nodes), and values, (batch,)."""
         nodes, pod = obs["nodes"], obs["pod"]
         mask = _mask(nodes, action_masks)

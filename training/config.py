@@ -48,6 +48,7 @@ class Credit(Part):
     discount_s: Positive = Field(300.0, description="dollars that are spent so much later count 1/e")
     trace_s: Positive = Field(300.0, description="after so long the critic is trusted rather than what was seen")
     limit: Positive = Field(10.0, description="no advantage counts more than so many times their spread")
+    explored: Share = Field(0.3, description="of the decisions, drawn at random to learn from; the others as served")
     least: float = Field(0.1, ge=0.0, description="decisions that matter less, as a share of the spread, are left out")
     least_kept: float = Field(0.1, ge=0.0, le=1.0, description="of those, share that is learned from all the same")
 

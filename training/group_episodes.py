@@ -18,8 +18,18 @@ from envs.dynamics.costs import TERMS
 from envs.rewards import WEIGHTS
 from envs.workloads.tape import Tape
 
-# Features of nodes, of the pod, and the mask; actions, values and logarithms of their probabilities.
-Act = Callable[[FeatureArray, FeatureArray, BoolArray], tuple[IntArray, FloatArray, FloatArray]]
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a policy says to a batch of decisions, (decisions,) each."""
+
+    action: IntArray
+    value: FloatArray  # what the critic expects
+    log_p: FloatArray  # logarithm of the action's probability
+    explored: BoolArray  # drawn by its probability; the others are the likeliest
+
+
+Act = Callable[[FeatureArray, FeatureArray, BoolArray], Choice]  # features of nodes, of the pod, and the mask
 
 SHARED_USD = np.where([name in ATTRIBUTED for name in TERMS], 0.0, WEIGHTS.values())  # of the terms without an owner
 ALL_USD = WEIGHTS.values()
@@ -39,7 +49,7 @@ class Decisions:
     tape: IntArray  # the group
     pod_index: IntArray  # on the tape
     own_usd: FloatArray  # what the pod costs over the rest of the episode, by its own account
-    followed: BoolArray  # bound where the policy said
+    instructive: BoolArray  # drawn at random, and bound where the policy said: only these show what a choice is worth
     cost_usd: FloatArray  # (steps, clusters): of the terms that nobody owns, until the next decision
     value: FloatArray  # (steps, clusters)
     last_value: FloatArray  # (clusters,)
@@ -81,7 +91,8 @@ def play_episodes(act: Act, tape: Tape, group_size: int, own_account: bool, thre
     while not env.done.all():
         rows = np.flatnonzero(~env.done)
         nodes, pod, mask = encoding.nodes[rows], encoding.pod[rows], env.candidates()[rows].copy()
-        actions[rows], values, log_p = act(nodes, pod, mask)
+        choice = act(nodes, pod, mask)
+        actions[rows] = choice.action
         waiting = env.live.waiting[rows, env.live.count[rows, COUNT.offered]].astype(np.int64)
         before_s = env.clock_s.copy()
         before_usd = env.live.pod_credit[rows, waiting] if own_account else np.zeros(len(rows))
@@ -90,11 +101,12 @@ def play_episodes(act: Act, tape: Tape, group_size: int, own_account: bool, thre
         paid_usd += terms @ ALL_USD
         steps.rows.append(rows)
         steps.note(
-            nodes=nodes, pod=pod, mask=mask, action=actions[rows], log_p=log_p, value=values, pod_index=waiting,
-            before_usd=before_usd, followed=bound == actions[rows], cost_usd=(terms @ usd_of_terms)[rows],
+            nodes=nodes, pod=pod, mask=mask, action=choice.action, log_p=choice.log_p, value=choice.value,
+            pod_index=waiting, before_usd=before_usd, instructive=choice.explored & (bound == choice.action),
+            cost_usd=(terms @ usd_of_terms)[rows],
             elapsed_s=(env.clock_s - before_s)[rows], step=np.full(len(rows), len(steps.rows) - 1), cluster=rows,
         )  # fmt: skip
-    last_value = act(encoding.nodes, encoding.pod, env.candidates())[1]
+    last_value = act(encoding.nodes, encoding.pod, env.candidates()).value
     return _decisions(env, steps, last_value, paid_usd * 3600.0 / np.maximum(env.clock_s - began_s, 1.0), own_account)
 
 
@@ -106,7 +118,7 @@ def _decisions(env: BatchEnv, steps: _Steps, last_value: FloatArray, usd_per_hou
     return Decisions(
         nodes=steps.joined("nodes"), pod=steps.joined("pod"), mask=steps.joined("mask"), action=steps.joined("action"),
         log_p=steps.joined("log_p"), step=steps.joined("step"), cluster=cluster, tape=env.tape_of[cluster],
-        pod_index=pod_index, own_usd=final_usd - steps.joined("before_usd"), followed=steps.joined("followed"),
+        pod_index=pod_index, own_usd=final_usd - steps.joined("before_usd"), instructive=steps.joined("instructive"),
         cost_usd=steps.dense("cost_usd", env.clusters), value=steps.dense("value", env.clusters),
         last_value=last_value, elapsed_s=steps.dense("elapsed_s", env.clusters), active=active,
         usd_per_hour=usd_per_hour,

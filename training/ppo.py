@@ -26,11 +26,11 @@ from envs.workloads.scenario import Scenario
 from envs.workloads.synthetic import make_tape, sizes_of
 from envs.workloads.tape import Tape
 from models.network import NodeScorer
-from models.policy import ScorerPolicy
+from models.policy import ScorerPolicy, chosen, sampled
 from training.advantages import beyond_group, occurrence, scaled, time_discounted, worth_learning
 from training.config import TrainConfig
 from training.episode_buffer import EpisodeBuffer, Lesson
-from training.group_episodes import Decisions, play_episodes
+from training.group_episodes import Choice, Decisions, play_episodes
 from training.group_tapes import TapeMaker
 from training.vec_env import BatchVecEnv
 
@@ -101,18 +101,28 @@ class EpisodicPPO(MaskablePPO):
         callback.on_rollout_end()
         return True
 
-    def act(self, nodes: FeatureArray, pod: FeatureArray, mask: BoolArray) -> tuple[IntArray, FloatArray, FloatArray]:
-        """A node at random for each row, as likely as the policy finds it good."""
+    def act(self, nodes: FeatureArray, pod: FeatureArray, mask: BoolArray) -> Choice:
+        """Some decisions at random, as likely as the policy finds them good; the others as it would be served.
+
+        So the cluster in which a choice shows its worth is much like the one that the served policy makes.
+        """
         with torch.no_grad():
             observation = {"nodes": torch.from_numpy(nodes), "pod": torch.from_numpy(pod)}
-            actions, values, log_p = self.policy(observation, action_masks=torch.from_numpy(mask))
-        return actions.numpy(), values.double().numpy(), log_p.double().numpy()
+            log_p, values = self.learner.judge(observation, torch.from_numpy(mask))
+            explored = torch.rand(len(log_p)) < self.config.credit.explored
+            actions = torch.where(explored, sampled(log_p), log_p.argmax(dim=-1))
+            taken = chosen(log_p, actions)
+        return Choice(actions.numpy(), values.double().numpy(), taken.double().numpy(), explored.numpy())
+
+    @property
+    def learner(self) -> ScorerPolicy:
+        assert isinstance(self.policy, ScorerPolicy)
+        return self.policy
 
     @property
     def scorer(self) -> NodeScorer:
         """The network alone."""
-        assert isinstance(self.policy, ScorerPolicy)
-        return self.policy.scorer
+        return self.learner.scorer
 
     def train(self) -> None:
         super().train()
@@ -155,10 +165,12 @@ def lesson_of(made: Decisions, world: TrainingWorld, config: TrainConfig, rng: n
     key = _same_pod(made)
     own = -beyond_group(made.own_usd * per_usd, key)
     beyond = beyond_group(shared[made.step, made.cluster], key)
-    followed = np.where(made.followed, own + beyond, 0.0)  # a pod bound elsewhere says nothing about the choice
-    advantages = scaled(followed, credit.limit)
+    rows = np.flatnonzero(made.instructive)
+    advantages = np.zeros(len(key))
+    advantages[rows] = scaled((own + beyond)[rows], credit.limit)
     returns = (shared + made.value)[made.step, made.cluster]
-    return Lesson(made, advantages, returns, worth_learning(advantages, credit.least, credit.least_kept, rng))
+    worth = worth_learning(advantages[rows], credit.least, credit.least_kept, rng)
+    return Lesson(made, advantages, returns, rows[worth])
 
 
 def _same_pod(made: Decisions) -> IntArray:
