@@ -167,8 +167,8 @@ def test_batch_equals_reference_on_the_smallest_and_the_largest_cluster(tiny_sce
 
 def test_batch_equals_reference_where_memory_kills_and_queues_time_out(tiny_scenario):
     scenario = tiny_scenario(
-        apps={"memory_use_ratio": {"low": 1.2, "high": 1.5}, "use_jitter": 0.3},
-        arrivals={"load": {"low": 1.2, "high": 1.4}},
+        apps={"memory_use_ratio": {"low": 0.95, "high": 1.25}, "use_jitter": 0.3},
+        arrivals={"load": {"low": 1.5, "high": 1.7}},
         nodes={"maintenance": 0.5},
         binding={"override": 0.5, "visible_after": 20},  # some are gone, or elsewhere, before the watch shows them
         pending_timeout_s=15,
