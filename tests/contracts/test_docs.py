@@ -92,6 +92,77 @@ def test_every_command_named_in_a_document_exists(document: Path):
     assert {name for name in named if not name.startswith("--")} <= commands
 
 
+def commands_in(document: Path) -> list[list[str]]:
+    """What follows `pilotfish` in code, up to the end of the line, the code or the comment."""
+    text = document.read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = re.findall(r"(?:^|`|/|\$ |-- )pilotfish ([a-z][^`#|\n]*)", text, flags=re.MULTILINE)
+    return [line.split() for line in lines]
+
+
+def options_of(words: list[str]) -> set[str]:
+    """The options that the command at the beginning of these words takes."""
+    command = typer.main.get_command(pilotfish.app)
+    for word in words:
+        if word not in getattr(command, "commands", {}):
+            break
+        command = command.commands[word]
+    return {name for option in command.params for name in (*option.opts, *option.secondary_opts)} | {"--help"}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_every_option_named_in_a_document_exists(document: Path):
+    unknown = [
+        (words[0], option)
+        for words in commands_in(document)
+        for option in (word.strip("[].,;:()") for word in words if word.lstrip("[(").startswith("--"))
+        if option.partition("=")[0] not in options_of(words)
+    ]
+    assert unknown == []
+
+
+def test_options_are_those_of_the_command_that_is_named():
+    assert "--policy" in options_of(["simulate", "edge"])
+    assert "--policy" not in options_of(["headroom"])
+    assert "--skip-bad" in options_of(["record", "pack"])
+
+
+CODE = ("agent", "envs", "models", "training", "serving", "benchmarks")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_every_file_of_ours_named_in_a_document_exists(document: Path):
+    folders = "|".join((*CODE, "tests", "docs", "deploy", "notebooks"))
+    named = re.findall(rf"`((?:{folders})/[\w./*-]+)`", document.read_text(encoding="utf-8"))
+    ours = [name for name in named if not name.startswith("models/released/")]  # models come and go with training
+    assert [name for name in ours if not any(ROOT.glob(name.rstrip("/")))] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_every_module_and_function_named_in_a_document_exists(document: Path):
+    packages = "|".join(name for name in CODE if name != "models")  # a key of the health report begins like that too
+    named = re.findall(rf"`((?:{packages})(?:\.\w+)+)[`(]", document.read_text(encoding="utf-8"))
+    assert [name for name in named if not is_code(name)] == []
+
+
+def is_code(name: str) -> bool:
+    """A module or package, or a name that stands in one."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        place = ROOT.joinpath(*parts[:length])
+        file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        if file.is_file():
+            text, rest = file.read_text(encoding="utf-8"), parts[length:]
+            return all(re.search(rf"\b{word}\b", text) for word in rest)
+    return False
+
+
+def test_code_is_found_by_module_and_name():
+    assert is_code("envs.workloads.calibration.calibrate")
+    assert is_code("envs.dynamics")
+    assert not is_code("envs.workloads.calibration.callibrate")
+    assert not is_code("envs.nowhere")
+
+
 def declared_libraries() -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     groups = {**project["project"]["optional-dependencies"], **project["dependency-groups"]}
