@@ -10,7 +10,7 @@ SERVE_VENV := .venv-serve
 UV := $(shell uv --version >/dev/null 2>&1 && echo uv)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast check bench train-gpu lock clean
+.PHONY: help setup run test test-fast check bench train-default train-gpu lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,9 +21,11 @@ run: $(SERVE_VENV)/.installed ## serve scores over an embedded simulated cluster
 	@exec $(SERVE_VENV)/bin/pilotfish demo --port $(PORT)
 
 test: $(VENV)/.installed ## all tests
+	@$(VENV)/bin/python -m envs.compiling
 	@$(VENV)/bin/python -m pytest -q -n 2 --dist loadfile
 
 test-fast: $(VENV)/.installed ## the tests without the slow ones
+	@$(VENV)/bin/python -m envs.compiling
 	@$(VENV)/bin/python -m pytest -q -n 2 --dist loadfile -m "not slow"
 
 check: $(VENV)/.installed ## ruff, mypy, import-linter
@@ -34,6 +36,10 @@ check: $(VENV)/.installed ## ruff, mypy, import-linter
 
 bench: $(VENV)/.installed ## measure every bar and write docs/benchmarks.md (TRACES=folder with the public traces)
 	$(VENV)/bin/python -m benchmarks.report $(if $(TRACES),--traces "$(TRACES)")
+
+train-default: $(VENV)/.installed ## make models/released/default again
+	$(VENV)/bin/pilotfish train --out runs/default
+	$(VENV)/bin/pilotfish export runs/default/best.pt --out models/released/default
 
 train-gpu: $(VENV)/.installed ## make models/released/gpu again (TRACES=folder with the public traces; about 10 minutes)
 	$(VENV)/bin/pilotfish train-gpu --traces "$(TRACES)" --out models/released/gpu

@@ -70,7 +70,7 @@ class Watching(Part):
 
     every: int = Field(10, ge=1, description="updates between two evaluations")
     episodes: int = Field(32, ge=1, description="of each scenario, always the same ones")
-    seed: int = Field(900_000, ge=0, lt=FIRST_HELD_OUT_SEED)
+    seed: int = Field(900_000, ge=0, lt=FIRST_HELD_OUT_SEED, description="of those episodes")
     baselines: list[str] = Field(
         ["expected_utilisation", "least_allocated", "most_allocated", "network_overhead"],
         min_length=1,
@@ -93,7 +93,7 @@ class TrainConfig(Part):
     worlds: list[World] = Field(min_length=1, description="the scenarios; each counts alike, however dear it is")
     most_nodes: int = Field(100, ge=1, description="scenarios are cut to it; larger clusters show how it generalises")
     decisions: int = Field(20_000_000, ge=1, description="how many to learn from; --steps and --minutes override it")
-    seed: int = Field(1, ge=0, lt=FIRST_HELD_OUT_SEED)
+    seed: int = Field(1, ge=0, lt=FIRST_HELD_OUT_SEED, description="of everything that is drawn at random")
     threads: int = Field(2, ge=1, description="of torch and of the simulator; another number, other rounding")
     network: Network = Network()
     credit: Credit = Credit()

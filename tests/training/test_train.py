@@ -15,6 +15,7 @@ from models.onnx_scorer import OnnxScorer
 from training import train as training
 from training.checkpoint import load_checkpoint, save_checkpoint
 from training.config import TrainConfig, load_config, parse_config
+from training.config_docs import with_fields
 from training.group_episodes import play_episodes
 from training.ppo import EpisodicPPO, TrainingWorld, make_stack
 from training.train import BEST, CHECKPOINT, overridden, train
@@ -215,3 +216,9 @@ def test_members_of_a_group_meet_the_same_pods() -> None:
         for others in pods[1:]:
             np.testing.assert_array_equal(others, pods[0])
     assert made.mask[np.arange(len(made.action)), made.action].all()
+
+
+def test_the_page_about_training_names_every_field_with_its_default() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    assert with_fields(page) == page
+    assert "credit.explored" in page
