@@ -140,6 +140,39 @@ def train(
 
 
 @app.command()
+def tune(
+    scenario: Annotated[list[str] | None, typer.Option(help="Instead of those of the configuration.")] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Configurations to try.")] = 16,
+    minutes: Annotated[float | None, typer.Option(min=0.0, help="Stop the search after so many minutes.")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Decisions of a trial that is not stopped early.")] = 2_000_000,
+    config: Annotated[str, typer.Option(help="Where the search begins; as in `pilotfish train`.")] = "default",
+    space: Annotated[str, typer.Option(help="What is varied: a name from training/spaces, or a file.")] = "default",
+    workers: Annotated[int, typer.Option(min=1, help="Trials side by side on this machine.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, help="Of the draws.")] = 0,
+    ray_address: Annotated[str | None, typer.Option(help="HOST:PORT of a Ray head; else Ray starts here.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the trials and the best configuration.")] = Path("runs/tune"),
+    as_json: Annotated[bool, typer.Option("--json", help="The trials as one JSON object.")] = False,
+) -> None:
+    """Search for a better training configuration."""
+    from training.tune import Search, run
+
+    search = Search(samples=samples, minutes=minutes, ray_address=ray_address, workers=workers, seed=seed)
+    run(config=config, space=space, scenarios=scenario or [], steps=steps, search=search, out=out, as_json=as_json)
+
+
+@app.command()
+def thesis(
+    scenario: Annotated[list[str] | None, typer.Option(help="May be given often; else the released ones.")] = None,
+    settings: Annotated[str, typer.Option(help="launch: 2,000 steps; published: 500,000.")] = "launch",
+    out: Annotated[Path | None, typer.Option(help="Folder for the weights; else they are released.")] = None,
+) -> None:
+    """Train the two agents of the NetworkTraffic thesis, as baselines."""
+    from training.dqn import SCENARIOS, run
+
+    run(scenario or SCENARIOS, settings=settings, out=out)
+
+
+@app.command()
 def export(
     checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="What `pilotfish train` wrote.")],
     out: Annotated[Path, typer.Option(help="The model folder; one that is there is replaced.")],
