@@ -75,12 +75,13 @@ def _pod_mbps(tape: Tape) -> FloatArray:
 
 def _arrivals(tapes: Sequence[Tape]) -> Figures:
     coming = [tape.pod_arrival_s[~tape.pod_initial].astype(np.float64) for tape in tapes]
+    dispersions = np.array([index_of_dispersion(arrival_s, 60) for arrival_s in coming])
     life_s = _pooled(tapes, lambda tape: tape.pod_duration_s[~tape.pod_initial])
     sizes = [np.bincount(tape.pod_app, minlength=tape.app_slots).astype(np.float64) for tape in tapes]
     return {
-        "arrivals.dispersion_60_s": np.mean([index_of_dispersion(arrival_s, 60) for arrival_s in coming]),
+        "arrivals.dispersion_60_s": dispersions.mean(),
         "lifetime.p50_s": np.median(life_s),
-        "app_pods.top_10_pct_share": np.mean([top_share(size) for size in sizes]),
+        "app_pods.top_10_pct_share": np.array([top_share(size) for size in sizes]).mean(),
     }
 
 
