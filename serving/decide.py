@@ -20,6 +20,7 @@ from agent.feasibility import feasibility
 from agent.ladder import Freshness, Ladder, Skip, standard_ladder
 from agent.quantise import quantise
 from agent.scorer import METRIC_GROUPS, Scores
+from serving.exploration import Exploration
 from serving.policy import Policy, load_policy
 from serving.settings import Settings
 from serving.snapshot import Snapshot
@@ -62,12 +63,14 @@ class Decider:
         deadline_s: float,
         on_ranking: Callable[[Ranking], None] = lambda ranking: None,
         policy: Policy | None = None,
+        exploration: Exploration | None = None,
     ) -> None:
         self.ladder = ladder
         self.assumed = assumed
         self.clock = clock
         self.deadline_s = deadline_s
         self.policy = policy or Policy()
+        self.exploration = exploration or Exploration()
         self._on_ranking = on_ranking
 
     def decide(self, snapshot: Snapshot, pod: Pod, asked: BoolArray | None = None, assume: bool = True) -> Decision:
@@ -91,7 +94,8 @@ class Decider:
     ) -> Ranking:
         """Order the candidates; ``key`` tells pods apart where nodes are equal."""
         deadline_s = self.clock() + self.deadline_s if deadline_s is None else deadline_s
-        scores = self.ladder.score(state, demand, candidates, deadline_s)
+        explored = self.exploration.scores(key, candidates)
+        scores = explored or self.ladder.score(state, demand, candidates, deadline_s)
         ranking = Ranking(scores, quantise(scores.values, candidates), best_node(scores, candidates, key))
         self._on_ranking(ranking)
         return ranking
@@ -134,4 +138,5 @@ def new_decider(
         settings.ladder.deadline_ms / 1000.0,
         on_ranking,
         policy,
+        Exploration(settings.exploration.share),
     )

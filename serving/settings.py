@@ -60,6 +60,12 @@ class ModelSettings(Group):
     )
 
 
+class ExplorationSettings(Group):
+    """Random choices among feasible nodes, to learn from."""
+
+    share: float = Field(0.0, ge=0, le=0.2, description="share of pods that get a random feasible node; 0 is none")
+
+
 class BreakerSettings(Group):
     """When a failing step is left alone."""
 
@@ -91,6 +97,7 @@ class Settings(BaseSettings):
     server: ServerSettings = ServerSettings()
     ladder: LadderSettings = LadderSettings()
     model: ModelSettings = ModelSettings()
+    exploration: ExplorationSettings = ExplorationSettings()
     breaker: BreakerSettings = BreakerSettings()
     assumed: AssumedSettings = AssumedSettings()
     simulation: SimulationSettings = SimulationSettings()

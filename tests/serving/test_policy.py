@@ -4,12 +4,14 @@ import json
 import logging
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
 from agent.cluster import Pod
+from agent.nodetable import NodeTable
 from models.manifest import MANIFEST_FILE, MODEL_FILE, FeatureRange
 from models.onnx_scorer import OnnxScorer
 from serving.app import create_app
@@ -17,7 +19,7 @@ from serving.decide import new_decider
 from serving.observability import Metrics
 from serving.policy import load_policy
 from serving.settings import ModelSettings, Settings
-from tests.serving.conftest import a_snapshot, without_metrics
+from tests.serving.conftest import NAMES, a_snapshot, without_metrics
 from tests.tiny_model import release
 
 SMALL = {"requirements": {"cpu": "500m", "memory": "256Mi", "network_mbps": 50}}
@@ -113,6 +115,21 @@ def test_a_cluster_unlike_training_gets_the_heuristic_and_opens_no_breaker(start
     assert client.get("/v1/state").json()["ladder"][0] == {"step": "policy", "breaker": "closed"}
     skipped = 'pilotfish_ladder_step_skipped_total{reason="out_of_range",step="policy"} 5.0'
     assert skipped in client.get("/metrics").text
+
+
+def some_of(snapshot, names):
+    kept = [index for index, name in enumerate(snapshot.nodes.names) if name in names]
+    nodes = NodeTable(snapshot.nodes[index] for index in kept)
+    return replace(snapshot, nodes=nodes, state=snapshot.state.take(np.array(kept)), pods_by_app={})
+
+
+def test_nodes_come_and_go_while_the_policy_answers(start, folder, source):
+    client, everything = start(folder), source.current
+    for names in ({"idle"}, {"idle", "busy", "small"}, set(NAMES)):
+        source.current = some_of(everything, names)
+        reply = score(client)
+        assert reply["source"] == "policy"
+        assert {entry["node"] for entry in reply["scores"]} == names - {"tainted"}
 
 
 # --- models that cannot be used
