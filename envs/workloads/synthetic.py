@@ -8,17 +8,16 @@ the cluster and not what comes must be ready for.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from agent.cluster import FloatArray, IntArray
+from agent.cluster import FloatArray
+from envs.workloads import arrivals
 from envs.workloads import tape as tapes
-from envs.workloads.scenario import Amount, CutLogNormal, LogNormal, Scenario
+from envs.workloads.arrivals import Columns
+from envs.workloads.draws import Rng, draw, lognormal, mean_of, wander, with_mean
+from envs.workloads.scenario import Scenario
 from envs.workloads.tape import Sizes, Tape
-
-Columns = dict[str, Any]
-Rng = np.random.Generator
 
 # Thousandths of a GPU that a pod asks for, and how common: the six commonest sizes of the openb lists, rounded.
 GPU_PARTS = {810: 0.38, 470: 0.28, 320: 0.12, 650: 0.09, 230: 0.07, 160: 0.06}
@@ -33,7 +32,7 @@ def sizes_of(scenario: Scenario) -> Sizes:
     running = 1.05 * _running_pods(scenario, _mean_capacity(scenario) * nodes, scenario.arrivals.load.high)
     scraping = scenario.scraping
     quiet_s = min(scraping.window_s) + min(scraping.delay_s) + 2 * min(scraping.interval_s)  # before the first arrival
-    arriving = running * max(scenario.horizon_s - quiet_s, 0.0) / _mean(scenario.arrivals.duration_s)
+    arriving = running * max(scenario.horizon_s - quiet_s, 0.0) / mean_of(scenario.arrivals.duration_s)
     pods = math.ceil(running + arriving + 2.5 * math.sqrt(arriving * (1.0 + scenario.arrivals.burst_size)) + 16)
     if scenario.arrivals.deployments:
         pods = math.ceil(scenario.horizon_s / scenario.arrivals.deployment_gap_s) + 1
@@ -46,10 +45,10 @@ def make_tape(scenario: Scenario, seed: int, index: int = 0, future: int = 0) ->
     rng = np.random.default_rng(np.random.SeedSequence((seed, index, future)))
     sizes = sizes_of(scenario)
     rules = _rules(scenario, world)
-    load = float(_draw(scenario.arrivals.load, 1, world)[0])
+    load = float(draw(scenario.arrivals.load, 1, world)[0])
     nodes = _nodes(scenario, world)
     apps = _apps(scenario, world)
-    timing = _timing(scenario, nodes, apps, rules, load, sizes.pods, rng)
+    timing = arrivals.timing(scenario, nodes, apps, rules, load, sizes.pods, rng)
     pods = _pods(scenario, apps, timing, rng)
     loads = _loads(scenario, len(nodes["node_zone"]), sizes, rng)
     scrapes = _scrapes(scenario, len(nodes["node_zone"]), sizes, rng)
@@ -87,7 +86,7 @@ def _nodes(scenario: Scenario, rng: Rng) -> Columns:
     shares = np.array([kind.share for kind in fleet.kinds])
     kind = rng.choice(len(fleet.kinds), size=count, p=shares / shares.sum())
     zone = rng.permutation(np.arange(count) % fleet.zones)
-    zone_latency_ms = _draw(fleet.user_latency_ms, fleet.zones, rng)
+    zone_latency_ms = draw(fleet.user_latency_ms, fleet.zones, rng)
 
     def column(name: str) -> FloatArray:
         return np.array([getattr(entry, name) for entry in fleet.kinds], dtype=np.float64)[kind]
@@ -115,7 +114,7 @@ def _nodes(scenario: Scenario, rng: Rng) -> Columns:
 
 def _rtt(scenario: Scenario, rng: Rng) -> FloatArray:
     zones = scenario.nodes.zones
-    one_way = np.triu(_draw(scenario.nodes.zone_rtt_ms, zones * zones, rng).reshape(zones, zones), 1)
+    one_way = np.triu(draw(scenario.nodes.zone_rtt_ms, zones * zones, rng).reshape(zones, zones), 1)
     return one_way + one_way.T + np.eye(zones) * scenario.nodes.same_zone_rtt_ms
 
 
@@ -123,90 +122,24 @@ def _apps(scenario: Scenario, rng: Rng) -> Columns:
     apps, count = scenario.apps, scenario.apps.count
     popularity = rng.permutation(np.arange(1, count + 1) ** -apps.popularity)
     popularity /= popularity.sum()
-    cpu = _with_mean(apps.cpu_request_millicores, popularity, rng)
-    memory = _with_mean(apps.memory_mib_per_core, popularity, rng) * cpu / 1000.0
-    external = _with_mean(apps.external_mbps, popularity, rng)
-    receive = _draw(apps.receive_share, count, rng)
+    cpu = with_mean(apps.cpu_request_millicores, popularity, rng)
+    memory = with_mean(apps.memory_mib_per_core, popularity, rng) * cpu / 1000.0
+    external = with_mean(apps.external_mbps, popularity, rng)
+    receive = draw(apps.receive_share, count, rng)
     chatty = rng.random(count) < apps.chatty
-    soft_ms = np.where(rng.random(count) < apps.latency_limited, _draw(apps.latency_soft_ms, count, rng), np.nan)
+    soft_ms = np.where(rng.random(count) < apps.latency_limited, draw(apps.latency_soft_ms, count, rng), np.nan)
     return {
         "popularity": popularity,
         "cpu_millicores": np.maximum(cpu.round(-1), 10.0),
         "memory_mib": np.maximum(memory.round(), 16.0),
-        "cpu_use_ratio": _draw(apps.cpu_use_ratio, count, rng),
-        "memory_use_ratio": _draw(apps.memory_use_ratio, count, rng),
+        "cpu_use_ratio": draw(apps.cpu_use_ratio, count, rng),
+        "memory_use_ratio": draw(apps.memory_use_ratio, count, rng),
         "rx_mbps": external * receive,
         "tx_mbps": external * (1.0 - receive),
         "labelled": rng.random(count) < apps.labelled,
         "latency_soft_ms": soft_ms,
-        "app_sibling_mbps": np.where(chatty, _lognormal(apps.sibling_mbps, count, rng), 0.0),
+        "app_sibling_mbps": np.where(chatty, lognormal(apps.sibling_mbps, count, rng), 0.0),
         "app_sibling_declared": rng.random(count) < apps.sibling_declared,
-    }
-
-
-def _timing(
-    scenario: Scenario, nodes: Columns, apps: Columns, rules: Columns, load: float, most: int, rng: Rng
-) -> Columns:
-    """Which app's pod arrives when, and how long it runs; the steady state is there from the start."""
-    if scenario.arrivals.deployments:
-        return _deployments(scenario, rules, rng)
-    arrivals = scenario.arrivals
-    capacity = np.array([nodes["node_cpu_millicores"].sum(), nodes["node_memory_mib"].sum()])
-    each = np.array([apps["cpu_millicores"] @ apps["popularity"], apps["memory_mib"] @ apps["popularity"]])
-    running = min(int(load * (capacity / each).min()), most // 2)
-    first_s = float(rules["rate_window_s"] + rules["scrape_delay_s"] + 2 * rules["scrape_interval_s"])
-    per_s = running / _mean(arrivals.duration_s)
-    arrival_s, app = _arrivals(scenario, apps, per_s, first_s, rng)
-    keep = max(most - running, 0)
-    arrival_s, app = arrival_s[:keep], app[:keep]
-    sigma, median = arrivals.duration_s.sigma, arrivals.duration_s.median
-    # Pods met at a random moment are long ones (length-biased), with a random part of their life left. It counts from
-    # the first arrival on: before that the cluster only fills its metrics, and must not run empty.
-    left_s = median * np.exp(sigma**2 + sigma * rng.standard_normal(running)) * rng.random(running)
-    duration_s = median * np.exp(sigma * rng.standard_normal(len(app)))
-    initial_app = rng.choice(len(apps["popularity"]), size=running, p=apps["popularity"])
-    return {
-        "pod_initial": np.arange(running + len(app)) < running,
-        "pod_arrival_s": np.concatenate([np.zeros(running), arrival_s]),
-        "pod_duration_s": np.concatenate([first_s + left_s + 1.0, np.maximum(duration_s, 2.0)]),
-        "pod_app": np.concatenate([initial_app, app]),
-    }
-
-
-def _arrivals(scenario: Scenario, apps: Columns, per_s: float, first_s: float, rng: Rng) -> tuple[FloatArray, IntArray]:
-    """Single pods at random, and bursts: many pods of one app within two seconds."""
-    arrivals, span_s = scenario.arrivals, scenario.horizon_s - first_s
-    single = rng.poisson(per_s * (1.0 - arrivals.bursts) * span_s)
-    bursts = rng.poisson(per_s * arrivals.bursts * span_s / arrivals.burst_size)
-    size = rng.geometric(1.0 / arrivals.burst_size, size=bursts)
-    start_s = np.concatenate([rng.random(single), np.repeat(rng.random(bursts), size)]) * span_s + first_s
-    names = len(apps["popularity"])
-    app = np.concatenate(
-        [
-            rng.choice(names, size=single, p=apps["popularity"]),
-            np.repeat(rng.choice(names, size=bursts, p=apps["popularity"]), size),
-        ]
-    )
-    arrival_s = start_s + np.where(np.arange(len(start_s)) < single, 0.0, rng.random(len(start_s)) * 2.0)
-    order = np.argsort(arrival_s, kind="stable")
-    return arrival_s[order], app[order]
-
-
-def _deployments(scenario: Scenario, rules: Columns, rng: Rng) -> Columns:
-    """S1.38: single-pod deployments one after the other, then all deleted, again and again."""
-    arrivals, gap_s = scenario.arrivals, scenario.arrivals.deployment_gap_s
-    first_s = float(rules["rate_window_s"] + rules["scrape_delay_s"] + 2 * rules["scrape_interval_s"])
-    round_s = (arrivals.deployments + 5) * gap_s
-    rounds = max(int((scenario.horizon_s - first_s) / round_s), 1)
-    within_s = np.arange(arrivals.deployments) * gap_s
-    begin_s = first_s + np.repeat(np.arange(rounds), arrivals.deployments) * round_s
-    arrival_s = begin_s + np.tile(within_s, rounds)
-    deleted_s = begin_s + arrivals.deployments * gap_s
-    return {
-        "pod_initial": np.zeros(len(arrival_s), dtype=np.bool_),
-        "pod_arrival_s": arrival_s,
-        "pod_duration_s": np.maximum(deleted_s - arrival_s, 1.0),
-        "pod_app": np.tile(np.arange(arrivals.deployments) % scenario.apps.count, rounds),
     }
 
 
@@ -254,16 +187,16 @@ def _gpu_requests(scenario: Scenario, count: int, rng: Rng) -> Columns:
 
 def _loads(scenario: Scenario, nodes: int, sizes: Sizes, rng: Rng) -> Columns:
     loads = scenario.loads
-    app = np.exp(loads.app_sigma * _wander(sizes.steps, sizes.apps, loads.step_s / loads.app_memory_s, rng))
+    app = np.exp(loads.app_sigma * wander(sizes.steps, sizes.apps, loads.step_s / loads.app_memory_s, rng))
     app *= math.exp(-(loads.app_sigma**2) / 2.0)
     peaks = rng.random(app.shape) < loads.spikes_per_hour * loads.step_s / 3600.0
     app = np.where(peaks, app * loads.spike_factor, app)
-    noise = _wander(sizes.steps, 3 * nodes, loads.step_s / loads.background_memory_s, rng)
+    noise = wander(sizes.steps, 3 * nodes, loads.step_s / loads.background_memory_s, rng)
     noise = noise.reshape(sizes.steps, 3, nodes)
     shared = loads.background_correlation  # a node that computes more also sends and receives more
     noise[:, 1:] = shared * noise[:, :1] + math.sqrt(1.0 - shared**2) * noise[:, 1:]
     level = np.exp(loads.background_sigma * noise - loads.background_sigma**2 / 2.0)
-    cpu, network = _draw(loads.background_cpu, nodes, rng), _draw(loads.background_network, nodes, rng)
+    cpu, network = draw(loads.background_cpu, nodes, rng), draw(loads.background_network, nodes, rng)
     network = np.where(rng.random(nodes) < loads.background_idle, 0.0, network)
     return {
         "app_load": app,
@@ -278,39 +211,6 @@ def _scrapes(scenario: Scenario, nodes: int, sizes: Sizes, rng: Rng) -> Columns:
     return {"scrape_missing": lost | (rng.random(nodes) < scenario.scraping.blind)}
 
 
-# --- draws
-
-
-def _wander(steps: int, width: int, forget: float, rng: Rng) -> FloatArray:
-    """Standard normal series that lose memory at the given rate per step."""
-    keep = math.exp(-forget)
-    fresh = rng.standard_normal((steps, width)) * math.sqrt(1.0 - keep**2)
-    fresh[0] /= math.sqrt(1.0 - keep**2)
-    for step in range(1, steps):
-        fresh[step] += keep * fresh[step - 1]
-    return fresh
-
-
-def _draw(amount: Amount, count: int, rng: Rng) -> FloatArray:
-    if isinstance(amount, CutLogNormal):
-        return np.minimum(_lognormal(amount, count, rng), amount.most)
-    return rng.uniform(amount.low, amount.high, count)
-
-
-def _lognormal(shape: LogNormal, count: int, rng: Rng) -> FloatArray:
-    return np.asarray(shape.median * np.exp(shape.sigma * rng.standard_normal(count)))
-
-
-def _with_mean(shape: LogNormal, weights: FloatArray, rng: Rng) -> FloatArray:
-    """Few heavy-tailed draws miss their mean widely; scaled to meet it, every episode has the load it should."""
-    values = _lognormal(shape, len(weights), rng)
-    return np.asarray(values * _mean(shape) / (values @ weights))
-
-
-def _mean(shape: LogNormal) -> float:
-    return shape.median * math.exp(shape.sigma**2 / 2.0)
-
-
 def _mean_capacity(scenario: Scenario) -> FloatArray:
     """CPU millicores and memory MiB of a node, in the mean."""
     kinds = scenario.nodes.kinds
@@ -320,6 +220,6 @@ def _mean_capacity(scenario: Scenario) -> FloatArray:
 
 
 def _running_pods(scenario: Scenario, capacity: FloatArray, load: float) -> float:
-    cpu = _mean(scenario.apps.cpu_request_millicores)
-    memory = _mean(scenario.apps.memory_mib_per_core) * cpu / 1000.0
+    cpu = mean_of(scenario.apps.cpu_request_millicores)
+    memory = mean_of(scenario.apps.memory_mib_per_core) * cpu / 1000.0
     return float(load * min(capacity[0] / cpu, capacity[1] / memory))

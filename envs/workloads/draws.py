@@ -1,0 +1,42 @@
+"""Random numbers in the shapes that scenarios speak of."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from agent.cluster import FloatArray
+from envs.workloads.scenario import Amount, CutLogNormal, LogNormal
+
+Rng = np.random.Generator
+
+
+def wander(steps: int, width: int, forget: float, rng: Rng) -> FloatArray:
+    """Standard normal series that lose memory at the given rate per step."""
+    keep = math.exp(-forget)
+    fresh = rng.standard_normal((steps, width)) * math.sqrt(1.0 - keep**2)
+    fresh[0] /= math.sqrt(1.0 - keep**2)
+    for step in range(1, steps):
+        fresh[step] += keep * fresh[step - 1]
+    return fresh
+
+
+def draw(amount: Amount, count: int, rng: Rng) -> FloatArray:
+    if isinstance(amount, CutLogNormal):
+        return np.minimum(lognormal(amount, count, rng), amount.most)
+    return rng.uniform(amount.low, amount.high, count)
+
+
+def lognormal(shape: LogNormal, count: int, rng: Rng) -> FloatArray:
+    return np.asarray(shape.median * np.exp(shape.sigma * rng.standard_normal(count)))
+
+
+def with_mean(shape: LogNormal, weights: FloatArray, rng: Rng) -> FloatArray:
+    """Few heavy-tailed draws miss their mean widely; scaled to meet it, every episode has the load it should."""
+    values = lognormal(shape, len(weights), rng)
+    return np.asarray(values * mean_of(shape) / (values @ weights))
+
+
+def mean_of(shape: LogNormal) -> float:
+    return shape.median * math.exp(shape.sigma**2 / 2.0)
