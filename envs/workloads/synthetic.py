@@ -1,8 +1,8 @@
 """Tapes from a scenario: synthetic worlds, calibrated to the figures in docs/traces.md.
 
 ``make_tape(scenario, seed, index)`` gives the same tape for the same three, whatever else ran before. Another
-``future`` is the same cluster with the same apps, but other arrivals, durations and loads: what an agent that knows
-the cluster and not what comes must be ready for.
+``future`` is the same cluster with the same apps and the same nodes busy with other things, but other arrivals,
+durations and movements of the loads: what an agent that knows the cluster and not what comes must be ready for.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from envs.workloads.tape import Sizes, Tape
 
 # Thousandths of a GPU that a pod asks for, and how common: the six commonest sizes of the openb lists, rounded.
 GPU_PARTS = {810: 0.38, 470: 0.28, 320: 0.12, 650: 0.09, 230: 0.07, 160: 0.06}
+
+Levels = tuple[FloatArray, FloatArray]  # mean background of every node, CPU and network, over its capacity
 
 GENERATOR_VERSION = 2  # part of every result: raise it when the same scenario and seed give another tape
 
@@ -41,6 +43,14 @@ def sizes_of(scenario: Scenario) -> Sizes:
 
 
 def make_tape(scenario: Scenario, seed: int, index: int = 0, future: int = 0) -> Tape:
+    levels = _draw_columns(scenario, seed, index, 0)["background"] if future else None
+    columns = _draw_columns(scenario, seed, index, future, levels)
+    del columns["background"]
+    return tapes.make(**columns)
+
+
+def _draw_columns(scenario: Scenario, seed: int, index: int, future: int, levels: Levels | None = None) -> Columns:
+    """Columns of a tape, and under ``background`` the levels that were drawn for it, unless some are given."""
     world = np.random.default_rng(np.random.SeedSequence((seed, index)))
     rng = np.random.default_rng(np.random.SeedSequence((seed, index, future)))
     sizes = sizes_of(scenario)
@@ -50,10 +60,10 @@ def make_tape(scenario: Scenario, seed: int, index: int = 0, future: int = 0) ->
     apps = _apps(scenario, world)
     timing = arrivals.timing(scenario, nodes, apps, rules, load, sizes.pods, rng)
     pods = _pods(scenario, apps, timing, rng)
-    loads = _loads(scenario, len(nodes["node_zone"]), sizes, rng)
+    loads = _loads(scenario, len(nodes["node_zone"]), sizes, levels, rng)
     scrapes = _scrapes(scenario, len(nodes["node_zone"]), sizes, rng)
     siblings = {name: apps[name] for name in ("app_sibling_mbps", "app_sibling_declared")}
-    return tapes.make(**rules, **nodes, **siblings, **timing, **pods, **loads, **scrapes)
+    return {**rules, **nodes, **siblings, **timing, **pods, **loads, **scrapes}
 
 
 def make_tapes(scenario: Scenario, seed: int, indices: range | list[int]) -> Tape:
@@ -185,7 +195,7 @@ def _gpu_requests(scenario: Scenario, count: int, rng: Rng) -> Columns:
     }
 
 
-def _loads(scenario: Scenario, nodes: int, sizes: Sizes, rng: Rng) -> Columns:
+def _loads(scenario: Scenario, nodes: int, sizes: Sizes, levels: Levels | None, rng: Rng) -> Columns:
     loads = scenario.loads
     app = np.exp(loads.app_sigma * wander(sizes.steps, sizes.apps, loads.step_s / loads.app_memory_s, rng))
     app *= math.exp(-(loads.app_sigma**2) / 2.0)
@@ -196,14 +206,21 @@ def _loads(scenario: Scenario, nodes: int, sizes: Sizes, rng: Rng) -> Columns:
     shared = loads.background_correlation  # a node that computes more also sends and receives more
     noise[:, 1:] = shared * noise[:, :1] + math.sqrt(1.0 - shared**2) * noise[:, 1:]
     level = np.exp(loads.background_sigma * noise - loads.background_sigma**2 / 2.0)
-    cpu, network = draw(loads.background_cpu, nodes, rng), draw(loads.background_network, nodes, rng)
-    network = np.where(rng.random(nodes) < loads.background_idle, 0.0, network)
+    drawn = _background_levels(scenario, nodes, rng)
+    cpu, network = levels or drawn
     return {
+        "background": (cpu, network),
         "app_load": app,
         "background_cpu_ratio": np.minimum(level[:, 0] * cpu, 0.9),
         "background_rx_ratio": np.minimum(level[:, 1] * network, 0.9),
         "background_tx_ratio": np.minimum(level[:, 2] * network, 0.9),
     }
+
+
+def _background_levels(scenario: Scenario, nodes: int, rng: Rng) -> Levels:
+    loads = scenario.loads
+    cpu, network = draw(loads.background_cpu, nodes, rng), draw(loads.background_network, nodes, rng)
+    return cpu, np.where(rng.random(nodes) < loads.background_idle, 0.0, network)
 
 
 def _scrapes(scenario: Scenario, nodes: int, sizes: Sizes, rng: Rng) -> Columns:

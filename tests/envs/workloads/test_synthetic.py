@@ -52,6 +52,15 @@ def test_seed_and_index_are_not_interchangeable(scenario):
     assert different(make_tape(scenario, 1, 2), make_tape(scenario, 2, 1))
 
 
+def test_another_future_moves_otherwise_about_the_same_background(tiny_scenario):
+    still = tiny_scenario(loads={"background_sigma": 0})
+    now, later = make_tape(still, 5, 2), make_tape(still, 5, 2, future=3)
+    np.testing.assert_array_equal(now.background_cpu_ratio, later.background_cpu_ratio)
+    np.testing.assert_array_equal(now.background_rx_ratio, later.background_rx_ratio)
+    moving = tiny_scenario()
+    assert "background_cpu_ratio" in different(make_tape(moving, 5, 2), make_tape(moving, 5, 2, future=3))
+
+
 GOLDEN = Path(__file__).parent / "golden"
 
 
