@@ -7,6 +7,7 @@ often a worker died on the way: Ray starts a lost piece again.
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,9 @@ from training.episodes import Outcome, Piece, play_piece
 
 LOCAL = "local"  # a Ray of this machine, for as long as the command runs
 RETRIES = 5  # of a piece whose worker died
+CONNECT_TIMEOUT_S = 5.0
+OBJECT_STORE_BYTES = 100_000_000  # outcomes are small
+ADVICE = f"give HOST:PORT of a Ray head, or {LOCAL}"
 
 Done = Callable[[float], None]  # told how many pieces are done, parts of one included
 
@@ -58,12 +62,25 @@ def _over_ray(pieces: Sequence[Piece], address: str, done: Done | None) -> list[
 
 
 def _connect(ray: Any, address: str) -> None:
-    quiet: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
+    if address != LOCAL:
+        _refuse_deaf(address)
+    small = {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES} if address == LOCAL else {}
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **quiet)
-    except (ConnectionError, ValueError, RuntimeError) as why:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **small)
+    except Exception as why:  # Ray has no common base for its errors: some are plain Exceptions
         line = str(why).partition("\n")[0]
-        raise InputError(f"--ray-address {address}: {line}; give HOST:PORT of a Ray head, or {LOCAL}") from why
+        raise InputError(f"--ray-address {address}: {line}; {ADVICE}") from why
+
+
+def _refuse_deaf(address: str) -> None:
+    """Ray itself tries for minutes before it says that nobody is there."""
+    host, _, port = address.rpartition("//")[2].partition(":")
+    if not port.isdigit():
+        raise InputError(f"--ray-address {address}: no port in it; {ADVICE}")
+    try:
+        socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S).close()
+    except OSError as why:
+        raise InputError(f"--ray-address {address}: {why.strerror or why}; {ADVICE}") from why
 
 
 def _result(ray: Any, reference: Any) -> Outcome:

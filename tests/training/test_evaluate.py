@@ -102,6 +102,15 @@ def test_every_policy_has_its_terms_in_dollars_and_the_paired_difference(rows, s
     assert costs == sorted(costs)
 
 
+def test_a_folder_is_played_as_served_and_named_by_its_digest(rows, scenario, model_folder):
+    (row,) = rows(model_folder, "--scenario", scenario, "--episodes", 2)
+    name = model_folder.name
+    assert row["model"] == name
+    assert len(row["models"][name]) == 64
+    assert 0.9 < row["answered_share"] <= 1.0
+    assert row["policies"][name]["cost"]["mean"] > 0
+
+
 def test_the_same_command_gives_the_same_result(rows, scenario):
     options = ("random", "--scenario", scenario, "--episodes", 2)
     assert rows(*options) == rows(*options)

@@ -44,7 +44,7 @@ def test_work_completes_with_the_same_numbers_when_a_worker_is_killed(small, tmp
         return play_piece(piece)
 
     monkeypatch.setattr("training.evaluation_jobs.play_piece", dies_once)
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(num_cpus=2, include_dashboard=False, object_store_memory=100_000_000, log_to_driver=False)
     try:
         there = play_all(pieces, ray_address="local")
     finally:
@@ -55,9 +55,15 @@ def test_work_completes_with_the_same_numbers_when_a_worker_is_killed(small, tmp
         np.testing.assert_array_equal(one.played.decisions, other.played.decisions)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(120)
-def test_an_address_without_ray_is_one_error(small):
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("127.0.0.1:1", "Connection refused"),
+        ("ray://127.0.0.1:1", "Connection refused"),
+        ("somewhere", "no port in it"),
+    ],
+)
+def test_an_address_without_ray_is_one_error_at_once(small, address, why):
     pytest.importorskip("ray")
-    with pytest.raises(InputError, match=r"--ray-address 127\.0\.0\.1:1"):
-        play_all(pieces_of([FAIR], small, 5, 1), ray_address="127.0.0.1:1")
+    with pytest.raises(InputError, match=f"--ray-address {address}: {why}; give HOST:PORT"):
+        play_all(pieces_of([FAIR], small, 5, 1), ray_address=address)
