@@ -115,7 +115,7 @@ def _closed(row: Mapping[str, Any], comparison: Comparison, model: Contestant) -
     if same and row["seed"] >= FIRST_HELD_OUT_SEED:
         exam = Exam(episodes=int(row["episodes"]), seed=int(row["seed"]))
         return headroom_closed(row, outcomes_of([model], scenario, exam)[model.name].cost)[0]
-    attainable = 100.0 * (row["best_cost"] - row["attainable_cost"]) / row["best_cost"]
+    attainable = 100.0 * float(row["best_cost"] - row["attainable_cost"]) / float(row["best_cost"])
     return -comparison.to(comparison.best_baseline).percent / attainable
 
 

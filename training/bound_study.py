@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from agent.cluster import FloatArray
+from agent.cluster import BoolArray, FloatArray, IntArray
 from agent.errors import InputError
 from envs.dynamics.costs import TERM
 from training.bounds import bounded_cost_per_hour, solve
@@ -63,12 +63,12 @@ def study(contestants: Sequence[Contestant], exam: Exam, worlds: int = WORLDS) -
     )
 
 
-def _undisturbed(outcome: Outcome) -> FloatArray:
+def _undisturbed(outcome: Outcome) -> BoolArray:
     terms = outcome.played.terms
     return np.asarray(np.all([terms[:, TERM[name]] == 0 for name in UNDISTURBED], axis=0))
 
 
-def _beside(outcome: Outcome, chosen: FloatArray, proven: FloatArray) -> tuple[float, float, float]:
+def _beside(outcome: Outcome, chosen: IntArray, proven: FloatArray) -> tuple[float, float, float]:
     cost = bounded_cost_per_hour(outcome.played.terms_per_hour)[chosen]
     return float(cost.mean()), *paired_difference(cost, proven)
 

@@ -157,7 +157,7 @@ def _pay_between_zones(
     apart = program.variable(cost=usd, upper=1.0)
     for zone in np.unique(problem.tape.node_zone):
         gap = Expression()
-        for node in np.flatnonzero(problem.tape.node_zone == zone):
+        for node in np.flatnonzero(problem.tape.node_zone == zone).tolist():
             gap.add(one[node])
             gap.add(other[node], -1.0)
         for sign in (1.0, -1.0):

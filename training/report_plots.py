@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -100,9 +101,9 @@ def along(sweep: Sweep, model: str) -> str:
     return _svg(figure, axes)
 
 
-def styles(model: str, names: Sequence[str]) -> dict[str, dict[str, object]]:
+def styles(model: str, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     others = [name for name in names if name != model]
-    found: dict[str, dict[str, object]] = {
+    found: dict[str, dict[str, Any]] = {
         name: {"color": COLOURS[place % 6], "marker": MARKERS[place % 6], "linewidth": 1.3, "markersize": 4}
         for place, name in enumerate(others)
     }
@@ -122,8 +123,7 @@ def _svg(figure: Figure, axes: Axes) -> str:
     """The legend stands beside the data, never on it."""
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
     out = io.StringIO()
-    settings: Mapping[str, object] = {"svg.fonttype": "path", "svg.hashsalt": axes.get_title()}
-    with mpl.rc_context(dict(settings)):
+    with mpl.rc_context({"svg.fonttype": "path", "svg.hashsalt": axes.get_title()}):
         figure.savefig(out, format="svg", metadata={"Date": None})
     text = out.getvalue()
     return text[text.index("<svg") :]
