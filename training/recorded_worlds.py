@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from agent.cluster import GPU_MILLI, GPUS_PER_NODE, FloatArray, IntArray
 from agent.errors import InputError
@@ -36,10 +37,10 @@ from envs.workloads.scenario import (
 )
 from envs.workloads.synthetic import make_tape, sizes_of
 from envs.workloads.tape import RING, Tape
+from training.config import FIRST_HELD_OUT_SEED, TrainConfig, World
 from training.group_tapes import TapeMaker
 from training.recorded_cluster import RecordedCluster, read_cluster
 
-HELD_OUT_SEED = 1_000_000
 HELD_OUT_SHARE = 0.25  # of the moments at which a stretch can begin
 LONGEST_S = 900.0  # of an episode
 SHORTEST_S = 60.0  # of what is replayed in one
@@ -56,6 +57,25 @@ def recorded_scenario(path: Path) -> tuple[Scenario, TapeMaker]:
     cluster = read_cluster(path)
     scenario = _roomy(_twin(path.resolve().name, cluster), cluster)
     return scenario, RecordedTapes(cluster)
+
+
+def recorded_stack(scenario: Scenario, make: TapeMaker, seed: int, episodes: int) -> Tape:
+    """So many tapes of a recording, for ``training.play``."""
+    return tapes.stack([make(scenario, seed, number) for number in range(episodes)], sizes_of(scenario))
+
+
+def recorded_config(path: Path, out: Path, base: TrainConfig) -> tuple[TrainConfig, TapeMaker]:
+    """A training run on a recording instead of the configuration's scenarios; its twin is written into ``out``.
+
+    ``train(config, out, make=make)`` does the rest.
+    """
+    scenario, make = recorded_scenario(path)
+    out.mkdir(parents=True, exist_ok=True)
+    twin = out / f"{scenario.name}.yaml"
+    twin.write_text(yaml.safe_dump(scenario.model_dump(mode="json"), sort_keys=False), encoding="utf-8")
+    nodes = max(base.most_nodes, int(scenario.nodes.count.high))  # a recording cannot be cut to fewer nodes
+    world = World(scenario=str(twin))
+    return base.model_copy(update={"worlds": [world], "most_nodes": nodes}), make
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +119,7 @@ class _Window:
 def _begin(cluster: RecordedCluster, span_s: float, seed: int, rng: np.random.Generator) -> float:
     """A moment to begin at; for evaluation among the last ones."""
     last = max(cluster.stopped_s - span_s - cluster.began_s, 0.0)
-    low, high = (1.0 - HELD_OUT_SHARE, 1.0) if seed >= HELD_OUT_SEED else (0.0, 1.0 - HELD_OUT_SHARE)
+    low, high = (1.0 - HELD_OUT_SHARE, 1.0) if seed >= FIRST_HELD_OUT_SEED else (0.0, 1.0 - HELD_OUT_SHARE)
     return cluster.began_s + float(rng.uniform(low, high)) * last
 
 
