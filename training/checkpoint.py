@@ -21,21 +21,19 @@ FORMAT = 1
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     config: TrainConfig
-    policy: dict[str, Any]  # the state of the network
+    scorer: dict[str, Any]  # the running mean of the network: what is released
+    policy: dict[str, Any]  # the state of the network that learns, and of its critic
     optimizer: dict[str, Any]
     updates: int
     decisions: int
     minutes: float
     best: float  # relative cost of the best evaluation so far
 
-    def scorer(self) -> NodeScorer:
-        """The network alone, as it is exported."""
-        scorer = NodeScorer(self.config.network.hidden)
-        prefix = "scorer."
-        scorer.load_state_dict(
-            {name.removeprefix(prefix): value for name, value in self.policy.items() if name.startswith(prefix)}
-        )
-        return scorer
+    def network(self) -> NodeScorer:
+        """What is exported."""
+        network = NodeScorer(self.config.network.hidden)
+        network.load_state_dict(self.scorer)
+        return network
 
 
 def save_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
@@ -67,4 +65,4 @@ def load_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(config, **{name: content[name] for name in _FACTS})
 
 
-_FACTS = ("policy", "optimizer", "updates", "decisions", "minutes", "best")
+_FACTS = ("scorer", "policy", "optimizer", "updates", "decisions", "minutes", "best")

@@ -61,6 +61,7 @@ class Learning(Part):
     clip_range: Share = Field(0.15, description="PPO's limit for the change of a probability")
     entropy: float = Field(0.003, ge=0.0, description="reward for staying undecided")
     target_kl: Positive | None = Field(0.05, description="an update stops when the policy moved so far; null: never")
+    renewal: Share = Field(0.1, description="share of the new weights in the running mean that is released")
     critic_weight: float = Field(0.5, ge=0.0, description="of the critic's error in the loss")
     gradient_limit: Positive = Field(0.5, description="longest step of the gradient")
 

@@ -9,6 +9,7 @@ All randomness of an update comes from the seed and its number, so a run that wa
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +26,6 @@ from envs.workloads import tape as tapes
 from envs.workloads.scenario import Scenario
 from envs.workloads.synthetic import make_tape, sizes_of
 from envs.workloads.tape import Tape
-from models.network import NodeScorer
 from models.policy import ScorerPolicy, chosen, sampled
 from training.advantages import beyond_group, occurrence, scaled, time_discounted, worth_learning
 from training.config import TrainConfig
@@ -73,6 +73,7 @@ class EpisodicPPO(MaskablePPO):
             seed=config.seed,
             device="cpu",
         )
+        self.scorer = deepcopy(self.learner.scorer)  # a running mean of the network: what is evaluated and released
         self.lessons = EpisodeBuffer()
         self.rollout_buffer = self.lessons  # type: ignore[assignment]
 
@@ -119,16 +120,14 @@ class EpisodicPPO(MaskablePPO):
         assert isinstance(self.policy, ScorerPolicy)
         return self.policy
 
-    @property
-    def scorer(self) -> NodeScorer:
-        """The network alone."""
-        return self.learner.scorer
-
     def train(self) -> None:
         super().train()
         for name, weights in self.policy.named_parameters():
             if not bool(torch.isfinite(weights).all()):
                 raise InputError(f"{name} is not finite after update {self.updates}: it diverged, lower first_rate")
+        with torch.no_grad():
+            for steady, now in zip(self.scorer.parameters(), self.learner.scorer.parameters(), strict=True):
+                steady.lerp_(now, self.config.learning.renewal)
 
     def _played(self, world: TrainingWorld) -> Decisions:
         first = self.updates * world.groups
@@ -141,7 +140,7 @@ class EpisodicPPO(MaskablePPO):
         return int(sequence.generate_state(1)[0])
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "worlds", "lessons"]
+        return [*super()._excluded_save_params(), "worlds", "lessons", "scorer"]
 
 
 def make_stack(world: TrainingWorld, seed: int, numbers: range) -> Tape:
@@ -167,7 +166,9 @@ def lesson_of(made: Decisions, world: TrainingWorld, config: TrainConfig, rng: n
     beyond = beyond_group(shared[made.step, made.cluster], key)
     rows = np.flatnonzero(made.instructive)
     advantages = np.zeros(len(key))
-    advantages[rows] = scaled((own + beyond)[rows], credit.limit)
+    judged = (own + beyond)[rows]
+    usual = judged.sum() / max(len(judged), 1)  # below 0: choices drawn at random are worse than the group's
+    advantages[rows] = scaled(judged - usual, credit.limit)
     returns = (shared + made.value)[made.step, made.cluster]
     worth = worth_learning(advantages[rows], credit.least, credit.least_kept, rng)
     return Lesson(made, advantages, returns, rows[worth])

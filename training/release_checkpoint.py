@@ -24,7 +24,7 @@ RANGE_SEED = 800_000
 
 def release(checkpoint: Checkpoint, worlds: list[TrainingWorld], folder: Path, kind: Kind = "default") -> Path:
     """Play every world once more to record the ranges, then export."""
-    scorer = checkpoint.scorer()
+    scorer = checkpoint.network()
     recorder = FeatureRecorder()
     for world in worlds:
         tape = make_stack(world, RANGE_SEED, range(RANGE_EPISODES))

@@ -148,9 +148,15 @@ class _Session(BaseCallback):
 
     def _keep(self, name: str) -> None:
         model = self._ppo
-        state, steps = model.policy.state_dict(), model.policy.optimizer.state_dict()
         kept = Checkpoint(
-            model.config, state, steps, model.updates, model.num_timesteps, self.minutes, self.watching.best
+            config=model.config,
+            scorer=model.scorer.state_dict(),
+            policy=model.policy.state_dict(),
+            optimizer=model.policy.optimizer.state_dict(),
+            updates=model.updates,
+            decisions=model.num_timesteps,
+            minutes=self.minutes,
+            best=self.watching.best,
         )
         save_checkpoint(kept, self.out / name)
 
@@ -179,6 +185,7 @@ def _as_begun(config: TrainConfig, steps: int | None) -> TrainConfig:
 
 
 def _restore(model: EpisodicPPO, watching: Watch, before: Checkpoint) -> None:
+    model.scorer.load_state_dict(before.scorer)
     model.policy.load_state_dict(before.policy)
     model.policy.optimizer.load_state_dict(before.optimizer)
     model.updates, model.num_timesteps = before.updates, before.decisions

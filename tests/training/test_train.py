@@ -126,7 +126,7 @@ def test_a_policy_learns_to_beat_the_heuristics_from_nothing(tmp_path: Path) -> 
 
 def test_what_is_not_a_number_stops_training_with_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: EpisodicPPO, *_: object) -> object:
-        self.scorer.score.weight.data.fill_(float("nan"))
+        self.learner.scorer.score.weight.data.fill_(float("nan"))
         return play_episodes(self.act, make_stack(self.worlds[0], 1, range(1)), 2, True, 1)
 
     monkeypatch.setattr(EpisodicPPO, "_played", broken)
@@ -184,11 +184,11 @@ def test_truncated_checkpoint_is_refused(finished: Path, tmp_path: Path) -> None
 def test_checkpoint_round_trip_gives_identical_scores(finished: Path, tmp_path: Path) -> None:
     kept = load_checkpoint(finished / BEST)
     save_checkpoint(kept, tmp_path / "again.pt")
-    state = torch.rand(2, 5, kept.scorer().from_node.in_features), torch.rand(2, kept.scorer().from_pod.in_features)
+    state = torch.rand(2, 5, kept.network().from_node.in_features), torch.rand(2, kept.network().from_pod.in_features)
     mask = torch.ones(2, 5, dtype=torch.bool)
     with torch.no_grad():
-        again = load_checkpoint(tmp_path / "again.pt").scorer()(*state, mask)
-        assert torch.equal(kept.scorer()(*state, mask), again)
+        again = load_checkpoint(tmp_path / "again.pt").network()(*state, mask)
+        assert torch.equal(kept.network()(*state, mask), again)
 
 
 def test_json_says_one_object_for_each_look(
