@@ -83,7 +83,7 @@ class Live(NamedTuple):
     run_ends_at_s: NDArray[np.float64]  # (clusters, slots)
     pod_state: NDArray[np.int16]  # (clusters, pods, POD_STATE)
     pod_left_s: NDArray[np.float64]  # (clusters, pods): what a waiting pod still has to run
-    pod_credit: NDArray[np.float64]  # (clusters, pods): dollars that each pod made (batch_credit); no room: not wanted
+    pod_credit: NDArray[np.float32]  # (clusters, pods, nodes): what each pod costs on each (batch_credit), or no room
     waiting: NDArray[np.int16]  # (clusters, queue)
     waiting_since_s: NDArray[np.float64]  # (clusters, queue)
     unseen: NDArray[np.int32]  # (clusters, UNSEEN, limit)
@@ -124,7 +124,7 @@ def allocate(clusters: int, tapes: Tapes, credits: bool = False) -> Live:
         run_ends_at_s=np.empty((clusters, slots)),
         pod_state=np.empty((clusters, pods, len(POD_STATE)), np.int16),
         pod_left_s=np.empty((clusters, pods)),
-        pod_credit=np.empty((clusters, pods if credits else 0)),
+        pod_credit=np.empty((clusters, pods if credits else 0, nodes), np.float32),
         waiting=np.empty((clusters, QUEUE_LIMIT), np.int16),
         waiting_since_s=np.empty((clusters, QUEUE_LIMIT)),
         unseen=np.empty((clusters, len(UNSEEN), UNSEEN_LIMIT), np.int32),

@@ -16,7 +16,7 @@ from envs.batch_arrays import (
     TAPE_NODE,
     TAPE_POD,
 )
-from envs.batch_credit import credit
+from envs.batch_credit import EVERY_TICKS, credit
 from envs.batch_latency import violation
 from envs.batch_placing import keep, release
 from envs.batch_rules import (
@@ -158,8 +158,8 @@ def account(L, T, c, t):
     terms[CROSS_ZONE] += L.between[c, 0] * tick_s / MBIT_PER_GB
     terms[LATENCY] += L.between[c, 1] * tick_s
     terms[PENDING] += L.count[c, COUNT.waiting] * tick_s
-    if L.pod_credit.shape[1] > 0:
-        credit(L, T, c, t, tick_s)
+    if L.pod_credit.shape[1] > 0 and L.count[c, COUNT.ticks] % EVERY_TICKS == 0:
+        credit(L, T, c, t, EVERY_TICKS * tick_s)
 
 
 @compiled

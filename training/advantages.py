@@ -65,13 +65,45 @@ def occurrence(key: IntArray) -> IntArray:
     return result
 
 
-def scaled(advantages: FloatArray, limit: float) -> FloatArray:
-    """Of spread 1, so that no scenario outweighs another; single outliers limited."""
-    spread = float(np.sqrt(np.mean(np.square(advantages))))
+def without_favour(
+    own: FloatArray, probability: FloatArray, bound: IntArray, explored: BoolArray, key: IntArray
+) -> FloatArray:
+    """Accounts that are fair to the nodes that were not chosen, (decisions, nodes).
+
+    Later pods made room for this one where it is, and its siblings came near; on another node they would have done
+    the same, but the account of that node does not know. Members of the group that took other nodes for the same pod
+    show how large that favour is, in the mean and in proportion to what is at stake for a pod.
+    """
+    rows = np.arange(len(own))
+    actual = own[rows, bound]
+    stake = np.sqrt(np.maximum((probability * own**2).sum(axis=1) - (probability * own).sum(axis=1) ** 2, 0.0))
+    others = _chosen_by_others(bound, key, own.shape[1])
+    count = others.sum(axis=1)
+    by_account = actual - (others * own).sum(axis=1) / np.maximum(count, 1)
+    favour = beyond_group(actual, key) - by_account
+    known = explored & (count > 0)
+    share = favour[known].sum() / max(float(stake[known].sum()), 1e-12)
+    fair = own.copy()
+    fair[rows, bound] += max(share, 0.0) * stake
+    return fair
+
+
+def _chosen_by_others(bound: IntArray, key: IntArray, nodes: int) -> FloatArray:
+    """How many other members of the group took each node for the same pod, (decisions, nodes)."""
+    _, place = np.unique(key, return_inverse=True)
+    count = np.zeros((place.max() + 1, nodes))
+    np.add.at(count, (place, bound), 1.0)
+    others = count[place]
+    others[np.arange(len(bound)), bound] -= 1.0
+    return np.asarray(others)
+
+
+def scaled(advantages: FloatArray, probability: FloatArray, limit: float) -> FloatArray:
+    """Of spread 1 under the policy, so that no scenario outweighs another; single outliers limited."""
+    spread = float(np.sqrt((probability * np.square(advantages)).sum(axis=1).mean()))
     return np.clip(advantages / max(spread, 1e-12), -limit, limit)
 
 
-def worth_learning(advantages: FloatArray, least: float, share: float, rng: np.random.Generator) -> IntArray:
-    """Rows of the decisions that mattered, and a share of the others: most pods are small and fit anywhere."""
-    mattered = np.abs(advantages) >= least
-    return np.flatnonzero(mattered | (rng.random(len(advantages)) < share))
+def worth_learning(advantages: FloatArray, probability: FloatArray, least: float) -> IntArray:
+    """Rows of the decisions at which something was at stake: most pods are small and fit anywhere."""
+    return np.flatnonzero((probability * np.square(advantages)).sum(axis=1) >= least**2)

@@ -35,7 +35,7 @@ class World(Part):
 class Network(Part):
     hidden: int = Field(64, ge=4, le=512, description="width of the layers")
     prior: str = Field("mix", description="linear scorer that learning starts from (models/linear.py); none: nothing")
-    sharpness: Positive = Field(1.5, description="how far the first policy trusts that scorer: its scores times this")
+    sharpness: Positive = Field(0.5, description="how far the first policy trusts that scorer: its scores times this")
 
 
 class Credit(Part):
@@ -44,13 +44,12 @@ class Credit(Part):
     account: Literal["pod", "cluster"] = Field(
         "pod", description="pod: by the dollars its own pod makes (envs/batch_credit.py); cluster: by all dollars"
     )
-    group_size: int = Field(8, ge=2, description="clusters that share a tape and are compared with each other")
+    group_size: int = Field(4, ge=2, description="clusters that share a tape and are compared with each other")
     discount_s: Positive = Field(300.0, description="dollars that are spent so much later count 1/e")
     trace_s: Positive = Field(300.0, description="after so long the critic is trusted rather than what was seen")
     limit: Positive = Field(10.0, description="no advantage counts more than so many times their spread")
-    explored: Share = Field(0.3, description="of the decisions, drawn at random to learn from; the others as served")
-    least: float = Field(0.1, ge=0.0, description="decisions that matter less, as a share of the spread, are left out")
-    least_kept: float = Field(0.1, ge=0.0, le=1.0, description="of those, share that is learned from all the same")
+    explored: Share = Field(0.2, description="of the decisions, drawn at random; the others as served")
+    least: float = Field(0.1, ge=0.0, description="decisions with less at stake, as a share of the usual, are left out")
 
 
 class Learning(Part):

@@ -25,7 +25,7 @@ class Choice:
 
     action: IntArray
     value: FloatArray  # what the critic expects
-    log_p: FloatArray  # logarithm of the action's probability
+    log_p: FeatureArray  # (decisions, nodes): logarithms of the nodes' probabilities
     explored: BoolArray  # drawn by its probability; the others are the likeliest
 
 
@@ -43,13 +43,14 @@ class Decisions:
     pod: FeatureArray
     mask: BoolArray  # (decisions, nodes)
     action: IntArray
-    log_p: FloatArray
+    log_p: FeatureArray  # (decisions, nodes)
     step: IntArray  # where the decision lies in the arrays (steps, clusters)
     cluster: IntArray
     tape: IntArray  # the group
     pod_index: IntArray  # on the tape
-    own_usd: FloatArray  # what the pod costs over the rest of the episode, by its own account
-    instructive: BoolArray  # drawn at random, and bound where the policy said: only these show what a choice is worth
+    own_usd: FeatureArray  # (decisions, nodes): what the pod costs over the rest of the episode, there and elsewhere
+    bound: IntArray  # the node it really went to
+    explored: BoolArray  # drawn at random, and bound there
     cost_usd: FloatArray  # (steps, clusters): of the terms that nobody owns, until the next decision
     value: FloatArray  # (steps, clusters)
     last_value: FloatArray  # (clusters,)
@@ -95,14 +96,14 @@ def play_episodes(act: Act, tape: Tape, group_size: int, own_account: bool, thre
         actions[rows] = choice.action
         waiting = env.live.waiting[rows, env.live.count[rows, COUNT.offered]].astype(np.int64)
         before_s = env.clock_s.copy()
-        before_usd = env.live.pod_credit[rows, waiting] if own_account else np.zeros(len(rows))
+        before_usd = env.live.pod_credit[rows, waiting] if own_account else np.zeros(mask.shape, dtype=np.float32)
         terms = env.step(actions, encoding)
-        bound = env.live.pod_state[rows, waiting, POD_STATE.node]
+        bound = env.live.pod_state[rows, waiting, POD_STATE.node].astype(np.int64)
         paid_usd += terms @ ALL_USD
         steps.rows.append(rows)
         steps.note(
             nodes=nodes, pod=pod, mask=mask, action=choice.action, log_p=choice.log_p, value=choice.value,
-            pod_index=waiting, before_usd=before_usd, instructive=choice.explored & (bound == choice.action),
+            pod_index=waiting, before_usd=before_usd, bound=bound, explored=choice.explored & (bound == choice.action),
             cost_usd=(terms @ usd_of_terms)[rows],
             elapsed_s=(env.clock_s - before_s)[rows], step=np.full(len(rows), len(steps.rows) - 1), cluster=rows,
         )  # fmt: skip
@@ -112,13 +113,13 @@ def play_episodes(act: Act, tape: Tape, group_size: int, own_account: bool, thre
 
 def _decisions(env: BatchEnv, steps: _Steps, last_value: FloatArray, usd_per_hour: FloatArray, own: bool) -> Decisions:
     cluster, pod_index = steps.joined("cluster"), steps.joined("pod_index")
-    final_usd = env.live.pod_credit[cluster, pod_index] if own else np.zeros(len(cluster))
+    final_usd = env.live.pod_credit[cluster, pod_index] if own else np.zeros_like(steps.joined("before_usd"))
     active = np.zeros((len(steps.rows), env.clusters), dtype=np.bool_)
     active[steps.joined("step"), cluster] = True
     return Decisions(
         nodes=steps.joined("nodes"), pod=steps.joined("pod"), mask=steps.joined("mask"), action=steps.joined("action"),
         log_p=steps.joined("log_p"), step=steps.joined("step"), cluster=cluster, tape=env.tape_of[cluster],
-        pod_index=pod_index, own_usd=final_usd - steps.joined("before_usd"), instructive=steps.joined("instructive"),
+        pod_index=pod_index, own_usd=final_usd - steps.joined("before_usd"), bound=steps.joined("bound"), explored=steps.joined("explored"),
         cost_usd=steps.dense("cost_usd", env.clusters), value=steps.dense("value", env.clusters),
         last_value=last_value, elapsed_s=steps.dense("elapsed_s", env.clusters), active=active,
         usd_per_hour=usd_per_hour,

@@ -26,8 +26,8 @@ from envs.workloads import tape as tapes
 from envs.workloads.scenario import Scenario
 from envs.workloads.synthetic import make_tape, sizes_of
 from envs.workloads.tape import Tape
-from models.policy import ScorerPolicy, chosen, sampled
-from training.advantages import beyond_group, occurrence, scaled, time_discounted, worth_learning
+from models.policy import ScorerPolicy, sampled
+from training.advantages import beyond_group, occurrence, scaled, time_discounted, without_favour, worth_learning
 from training.config import TrainConfig
 from training.episode_buffer import EpisodeBuffer, Lesson
 from training.group_episodes import Choice, Decisions, play_episodes
@@ -89,10 +89,10 @@ class EpisodicPPO(MaskablePPO):
         callback.on_rollout_start()
         self.policy.set_training_mode(False)
         torch.manual_seed(self._number(0))
-        rng, lessons = np.random.default_rng(self._number(2)), []
+        lessons = []
         for world in self.worlds:
             made = self._played(world)
-            lessons.append(lesson_of(made, world, self.config, rng))
+            lessons.append(lesson_of(made, world, self.config))
             self.num_timesteps += len(made.action)
             callback.update_locals(locals())
             if not callback.on_step():
@@ -112,8 +112,7 @@ class EpisodicPPO(MaskablePPO):
             log_p, values = self.learner.judge(observation, torch.from_numpy(mask))
             explored = torch.rand(len(log_p)) < self.config.credit.explored
             actions = torch.where(explored, sampled(log_p), log_p.argmax(dim=-1))
-            taken = chosen(log_p, actions)
-        return Choice(actions.numpy(), values.double().numpy(), taken.double().numpy(), explored.numpy())
+        return Choice(actions.numpy(), values.double().numpy(), log_p.numpy(), explored.numpy())
 
     @property
     def learner(self) -> ScorerPolicy:
@@ -148,8 +147,8 @@ def make_stack(world: TrainingWorld, seed: int, numbers: range) -> Tape:
     return tapes.stack(made, sizes_of(world.scenario))
 
 
-def lesson_of(made: Decisions, world: TrainingWorld, config: TrainConfig, rng: np.random.Generator) -> Lesson:
-    """How good each decision was: the pod's own account and the cluster's, both beyond what the group did."""
+def lesson_of(made: Decisions, world: TrainingWorld, config: TrainConfig) -> Lesson:
+    """How good every node would have been: the pod's own account of it, and the cluster's of the one it went to."""
     credit = config.credit
     per_usd = HOURS_PER_DISCOUNT / world.usd_per_hour
     shared = time_discounted(
@@ -162,16 +161,16 @@ def lesson_of(made: Decisions, world: TrainingWorld, config: TrainConfig, rng: n
         credit.trace_s,
     )
     key = _same_pod(made)
-    own = -beyond_group(made.own_usd * per_usd, key)
+    own = np.where(made.mask, made.own_usd * per_usd, 0.0)
+    probability = np.exp(made.log_p, dtype=np.float64)
+    own = without_favour(own, probability, made.bound, made.explored, key)
+    advantages = (own * probability).sum(axis=1, keepdims=True) - own
+    explored = np.flatnonzero(made.explored)
     beyond = beyond_group(shared[made.step, made.cluster], key)
-    rows = np.flatnonzero(made.instructive)
-    advantages = np.zeros(len(key))
-    judged = (own + beyond)[rows]
-    usual = judged.sum() / max(len(judged), 1)  # below 0: choices drawn at random are worse than the group's
-    advantages[rows] = scaled(judged - usual, credit.limit)
+    advantages[explored, made.action[explored]] += beyond[explored]
+    advantages = scaled(advantages, probability, credit.limit)
     returns = (shared + made.value)[made.step, made.cluster]
-    worth = worth_learning(advantages[rows], credit.least, credit.least_kept, rng)
-    return Lesson(made, advantages, returns, rows[worth])
+    return Lesson(made, advantages.astype(np.float32), returns, worth_learning(advantages, probability, credit.least))
 
 
 def _same_pod(made: Decisions) -> IntArray:
