@@ -6,7 +6,6 @@ late and missing metrics (training.as_served); docs/evaluate.md says what each b
 
 from __future__ import annotations
 
-import importlib
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +26,7 @@ from training.comparison import Comparison, harms
 from training.config import FIRST_HELD_OUT_SEED
 from training.contestants import DEFAULT_FOLDER, GPU_FOLDER, Contestant
 from training.evaluate import Exam, compare, line_up, outcomes_of
+from training.gpu_lists import gpu_list_results
 from training.sweeps import LARGE_NODES, sized
 from training.worlds import open_traces, provenance
 
@@ -39,7 +39,7 @@ QUICK_EPISODES = 4
 QUICK_HORIZON_S = 300.0
 QUICK_RIVALS = ("linear", "expected_utilisation", "least_allocated")
 FORWARDS = 300
-GPU_LISTS = "envs.openb_policy"
+GPU_SEEDS = 10
 NOT_MEASURED = math.nan
 
 
@@ -165,24 +165,20 @@ def _ahead(bar: str, found: Sequence[Comparison]) -> Bar:
 
 
 def _gpu_lists(traces: Path | None, quick: bool) -> Iterator[Bar]:
-    """Unallocated GPU of the model for GPUs on the openb lists, beside BestFit and FGD."""
+    """Unallocated GPU of the model for GPUs on the openb lists, beside BestFit and FGD on the same runs."""
     bars = ("gpu_lists_below_best_fit_share", "gpu_lists_at_or_below_fgd_share")
-    why = _gpu_lists_missing(traces)
-    if why:
-        yield from (measured(bar, NOT_MEASURED, needs=why) for bar in bars)
+    if traces is None or not GPU_FOLDER.is_dir():
+        needs = "--traces DIR" if traces is None else "models/released/gpu"
+        yield from (measured(bar, NOT_MEASURED, needs=needs) for bar in bars)
         return
-    rows = importlib.import_module(GPU_LISTS).gpu_list_results(traces, quick=quick)
-    beside = {row["list"]: f"{row['policy']:.2f}, BestFit {row['best_fit']:.2f}, FGD {row['fgd']:.2f}" for row in rows}
-    yield measured(bars[0], float(np.mean([row["policy"] < row["best_fit"] for row in rows])), **beside)
-    yield measured(bars[1], float(np.mean([row["policy"] <= row["fgd"] for row in rows])), lists=len(rows))
-
-
-def _gpu_lists_missing(traces: Path | None) -> str:
-    if traces is None:
-        return "--traces DIR"
-    if not GPU_FOLDER.is_dir():
-        return "models/released/gpu"
-    return "" if hasattr(importlib.import_module(GPU_LISTS), "gpu_list_results") else f"{GPU_LISTS}.gpu_list_results"
+    folder = traces / "openb" if (traces / "openb").is_dir() else traces
+    lists = gpu_list_results(folder, GPU_FOLDER, seeds=1 if quick else GPU_SEEDS)
+    beside = {
+        name: f"{row['model']:.2f}, BestFit {row['best_fit']:.2f}, FGD {row['fgd']:.2f}" for name, row in lists.items()
+    }
+    rows = list(lists.values())
+    yield measured(bars[0], float(np.mean([row["model"] < row["best_fit"] for row in rows])), **beside)
+    yield measured(bars[1], float(np.mean([row["model"] <= row["fgd"] for row in rows])), lists=len(rows))
 
 
 # --- the model itself

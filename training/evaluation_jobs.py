@@ -7,6 +7,7 @@ often a worker died on the way: Ray starts a lost piece again.
 from __future__ import annotations
 
 import logging
+import os
 import socket
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,10 +15,14 @@ from typing import Any
 from agent.errors import InputError
 from training.episodes import Outcome, Piece, play_piece
 
+logger = logging.getLogger(__name__)
+
 LOCAL = "local"  # a Ray of this machine, for as long as the command runs
 RETRIES = 5  # of a piece whose worker died
+STARTS = 3
 CONNECT_TIMEOUT_S = 5.0
 OBJECT_STORE_BYTES = 100_000_000  # outcomes are small
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 ADVICE = f"give HOST:PORT of a Ray head, or {LOCAL}"
 
 Done = Callable[[float], None]  # told how many pieces are done, parts of one included
@@ -64,12 +69,28 @@ def _over_ray(pieces: Sequence[Piece], address: str, done: Done | None) -> list[
 def _connect(ray: Any, address: str) -> None:
     if address != LOCAL:
         _refuse_deaf(address)
-    small = {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES} if address == LOCAL else {}
+    small = {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES, "num_cpus": os.cpu_count()}
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **small)
+        if address == LOCAL:
+            _start(ray, small)
+        else:
+            ray.init(address=address, **QUIET)
     except Exception as why:  # Ray has no common base for its errors: some are plain Exceptions
         line = str(why).partition("\n")[0]
         raise InputError(f"--ray-address {address}: {line}; {ADVICE}") from why
+
+
+def _start(ray: Any, options: dict[str, Any]) -> None:
+    """Again if need be: a busy machine takes longer than the half minute that Ray grants."""
+    for left in reversed(range(STARTS)):
+        try:
+            ray.init(address=LOCAL, **options, **QUIET)
+            return
+        except Exception as why:
+            ray.shutdown()
+            if not left:
+                raise
+            logger.warning("Ray did not start: %s; trying again", str(why).partition("\n")[0])
 
 
 def _refuse_deaf(address: str) -> None:

@@ -37,14 +37,12 @@ KEEP = 3  # one of so many goes on at each rung
 RETRIES = 3  # of a trial whose worker died
 OBJECT_STORE_BYTES = 128 << 20  # nothing large travels between workers
 
-# Ray reads these when it starts: no usage report, plain output, workers as nice as we are (else 15 nicer than anybody),
-# and patience where the machine is busy.
+# Ray reads these when it starts: no usage report, plain output, workers as nice as we are (else 15 nicer than anybody).
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_worker_niceness": "0",
-    "RAY_raylet_start_wait_time_s": "120",
 }
 
 Report = Callable[["Metrics"], None]

@@ -117,14 +117,11 @@ def test_what_needs_traces_is_not_met_without_them(found):
 
 
 def test_gpu_lists_are_counted_where_the_model_is_there(monkeypatch, tmp_path):
-    from types import SimpleNamespace
-
-    rows = [
-        {"list": "default", "policy": 4.0, "best_fit": 7.0, "fgd": 4.5},
-        {"list": "multigpu20", "policy": 6.0, "best_fit": 7.0, "fgd": 5.0},
-    ]
-    lists = SimpleNamespace(gpu_list_results=lambda traces, quick: rows)
-    monkeypatch.setattr(policy.importlib, "import_module", lambda name: lists)
+    lists = {
+        "default": {"model": 4.0, "best_fit": 7.0, "fgd": 4.5},
+        "multigpu20": {"model": 6.0, "best_fit": 7.0, "fgd": 5.0},
+    }
+    monkeypatch.setattr(policy, "gpu_list_results", lambda folder, model, seeds: lists)
     monkeypatch.setattr(policy, "GPU_FOLDER", tmp_path)
     assert [bar.value for bar in policy._gpu_lists(tmp_path, quick=False)] == [1.0, 0.5]
 
