@@ -26,9 +26,10 @@ from envs.dynamics.costs import JOULES_PER_KWH, MBIT_PER_GB, SECONDS_PER_HOUR
 from envs.rewards import WEIGHTS
 
 ATTRIBUTED = ("network_loss", "cross_zone", "latency_violation", "cpu_throttling", "memory_kills", "energy", "money")
+FADES_S = 300.0  # what a pod does so long after it was bound counts 1/e: nobody could know it then
 EVERY_TICKS = 4  # loads move slowly, and every node for every pod is a lot
 
-KILL_EVERY_S = 30.0  # a pod that does not fit into memory is killed again about so often
+KILL_EVERY_S = 150.0  # a pod that does not fit into memory is killed about so often: it comes back elsewhere
 
 USD_PER_LOST_MBIT = WEIGHTS.network_loss / MBIT_PER_GB
 USD_PER_CROSS_ZONE_MBIT = WEIGHTS.cross_zone / MBIT_PER_GB
@@ -52,12 +53,14 @@ def credit(L, T, c, t, seconds):
         pair *= remote_share(total, total - 1.0)  # what it sends to one sibling
         elsewhere = lost_at_siblings(L, T, c, t, slot, home, app, load, total, pair) if pair > 0 else 0.0
         account = L.pod_credit[c, L.running[c, slot]]
+        age_s = L.clock_s[c] - np.float64(L.run_more[c, slot, RUN_MORE.bound_at_s])
+        weight = seconds * np.exp(-age_s / FADES_S)
         for node in range(L.count[c, COUNT.nodes]):
             usd_per_s = own_node(L, T, c, t, slot, node, home, load)
             usd_per_s += traffic(L, T, c, t, slot, node, home, app, load, total, pair, elsewhere)
             if limited:
                 usd_per_s += USD_PER_VIOLATION_S * violation_at(L, T, c, t, slot, node, home, app, total)
-            account[node] += usd_per_s * seconds
+            account[node] += usd_per_s * weight
 
 
 @compiled

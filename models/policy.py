@@ -20,7 +20,7 @@ from models.network import Critic, NodeScorer, usable
 Observation = dict[str, Tensor]
 Masks = Tensor | NDArray[np.bool_] | None
 
-NEVER = -1e9  # the logit of a node that must not be chosen
+NEVER = -1e4  # the logit of a node that must not be chosen; larger ones would leave no digits for differences
 
 
 class ScorerPolicy(MaskableActorCriticPolicy):

@@ -98,12 +98,16 @@ def _chosen_by_others(bound: IntArray, key: IntArray, nodes: int) -> FloatArray:
     return np.asarray(others)
 
 
-def scaled(advantages: FloatArray, probability: FloatArray, limit: float) -> FloatArray:
-    """Of spread 1 under the policy, so that no scenario outweighs another; single outliers limited."""
-    spread = float(np.sqrt((probability * np.square(advantages)).sum(axis=1).mean()))
-    return np.clip(advantages / max(spread, 1e-12), -limit, limit)
+def spread_of(advantages: FloatArray, probability: FloatArray, drawn: FloatArray) -> float:
+    """Usual size of what is at stake in a decision, so that no scenario outweighs another."""
+    return max(float(np.sqrt(_squares(advantages, probability).mean() + np.square(drawn).mean())), 1e-12)
 
 
-def worth_learning(advantages: FloatArray, probability: FloatArray, least: float) -> IntArray:
+def worth_learning(advantages: FloatArray, drawn: FloatArray, probability: FloatArray, least: float) -> IntArray:
     """Rows of the decisions at which something was at stake: most pods are small and fit anywhere."""
-    return np.flatnonzero((probability * np.square(advantages)).sum(axis=1) >= least**2)
+    return np.flatnonzero(_squares(advantages, probability) + np.square(drawn) >= least**2)
+
+
+def _squares(advantages: FloatArray, probability: FloatArray) -> FloatArray:
+    """Mean square of the nodes' advantages under the policy, (decisions,)."""
+    return np.asarray((probability * np.square(advantages)).sum(axis=1))

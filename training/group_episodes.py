@@ -119,7 +119,8 @@ def _decisions(env: BatchEnv, steps: _Steps, last_value: FloatArray, usd_per_hou
     return Decisions(
         nodes=steps.joined("nodes"), pod=steps.joined("pod"), mask=steps.joined("mask"), action=steps.joined("action"),
         log_p=steps.joined("log_p"), step=steps.joined("step"), cluster=cluster, tape=env.tape_of[cluster],
-        pod_index=pod_index, own_usd=final_usd - steps.joined("before_usd"), bound=steps.joined("bound"), explored=steps.joined("explored"),
+        pod_index=pod_index, own_usd=final_usd - steps.joined("before_usd"), bound=steps.joined("bound"),
+        explored=steps.joined("explored"),
         cost_usd=steps.dense("cost_usd", env.clusters), value=steps.dense("value", env.clusters),
         last_value=last_value, elapsed_s=steps.dense("elapsed_s", env.clusters), active=active,
         usd_per_hour=usd_per_hour,

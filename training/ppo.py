@@ -9,6 +9,7 @@ All randomness of an update comes from the seed and its number, so a run that wa
 
 from __future__ import annotations
 
+import itertools
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
+from torch import Tensor
 
 from agent.cluster import BoolArray, FloatArray, IntArray
 from agent.errors import InputError
@@ -27,9 +29,9 @@ from envs.workloads.scenario import Scenario
 from envs.workloads.synthetic import make_tape, sizes_of
 from envs.workloads.tape import Tape
 from models.policy import ScorerPolicy, sampled
-from training.advantages import beyond_group, occurrence, scaled, time_discounted, without_favour, worth_learning
+from training.advantages import beyond_group, occurrence, spread_of, time_discounted, without_favour, worth_learning
 from training.config import TrainConfig
-from training.episode_buffer import EpisodeBuffer, Lesson
+from training.episode_buffer import Batch, EpisodeBuffer, Lesson
 from training.group_episodes import Choice, Decisions, play_episodes
 from training.group_tapes import TapeMaker
 from training.vec_env import BatchVecEnv
@@ -120,7 +122,43 @@ class EpisodicPPO(MaskablePPO):
         return self.policy
 
     def train(self) -> None:
-        super().train()
+        """PPO's update over all nodes of a decision, not only the one that was taken: the account knows them all."""
+        self.policy.set_training_mode(True)
+        self._update_learning_rate(self.policy.optimizer)
+        notes: dict[str, list[float]] = {"gain": [], "entropy": [], "critic_error": [], "kl": []}
+        for batch in (
+            batch for _ in range(self.n_epochs) for batch in self.lessons.get(self.config.learning.batch_size)
+        ):
+            terms = self._terms(batch)
+            for name, value in terms.items():
+                notes[name].append(float(value.detach()))
+            if self.target_kl is not None and notes["kl"][-1] > self.target_kl:
+                break
+            loss = self.vf_coef * terms["critic_error"] - terms["gain"] - self.ent_coef * terms["entropy"]
+            self.policy.optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
+            self.policy.optimizer.step()
+        for name, values in notes.items():
+            self.logger.record(f"train/{name}", float(np.mean(values)))
+        self._renew()
+
+    def _terms(self, batch: Batch) -> dict[str, Tensor]:
+        """The parts of the loss."""
+        log_p, values = self.learner.judge({"nodes": batch.nodes, "pod": batch.pod}, batch.mask)
+        before = batch.log_p.exp()
+        ratio = torch.exp(log_p - batch.log_p)
+        clip = self.config.learning.clip_range
+        surrogate = torch.min(ratio * batch.advantages, ratio.clamp(1.0 - clip, 1.0 + clip) * batch.advantages)
+        return {
+            "gain": (before * surrogate).sum(dim=-1).mean(),
+            "entropy": -(log_p.exp() * log_p).sum(dim=-1).mean(),
+            "critic_error": torch.nn.functional.mse_loss(values, batch.returns),
+            "kl": (before * (batch.log_p - log_p)).sum(dim=-1).mean(),
+        }
+
+    def _renew(self) -> None:
+        """The running mean of the network follows."""
         for name, weights in self.policy.named_parameters():
             if not bool(torch.isfinite(weights).all()):
                 raise InputError(f"{name} is not finite after update {self.updates}: it diverged, lower first_rate")
@@ -165,12 +203,16 @@ def lesson_of(made: Decisions, world: TrainingWorld, config: TrainConfig) -> Les
     probability = np.exp(made.log_p, dtype=np.float64)
     own = without_favour(own, probability, made.bound, made.explored, key)
     advantages = (own * probability).sum(axis=1, keepdims=True) - own
-    explored = np.flatnonzero(made.explored)
-    beyond = beyond_group(shared[made.step, made.cluster], key)
-    advantages[explored, made.action[explored]] += beyond[explored]
-    advantages = scaled(advantages, probability, credit.limit)
+    beyond = np.where(made.explored, beyond_group(shared[made.step, made.cluster], key), 0.0)
+    spread = spread_of(advantages, probability, beyond)
+    advantages = np.clip(advantages / spread, -credit.limit, credit.limit)
+    worth = worth_learning(advantages, beyond / spread, probability, credit.least)
+    # All nodes are weighed by their probability: what only one drawn node shows, stands for those not drawn too.
+    rows = np.arange(len(own))
+    drawn = np.clip(beyond / spread, -credit.limit, credit.limit) / probability[rows, made.action]
+    advantages[rows, made.action] += drawn
     returns = (shared + made.value)[made.step, made.cluster]
-    return Lesson(made, advantages.astype(np.float32), returns, worth_learning(advantages, probability, credit.least))
+    return Lesson(made, advantages.astype(np.float32), returns, worth)
 
 
 def _same_pod(made: Decisions) -> IntArray:
