@@ -31,7 +31,7 @@ class Futures:
 
     def blank(self, tapes: Tapes) -> Tapes:
         """Room for one future of every tape."""
-        return Tapes._make(column.copy() for column in tapes)
+        return Tapes._make(column.copy(order="K") for column in tapes)  # other strides would be compiled anew
 
     def write(self, out: Tapes, tapes: Tapes, index: int, which: int, clock_s: float, arrived: int) -> None:
         """Fill the row of the episode at this index: the past of its tape, then other arrivals and loads."""

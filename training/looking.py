@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -41,6 +42,13 @@ def cost_table(costs: Mapping[str, FloatArray]) -> Table:
         paired = "" if name == first else f"{mean:+.3f} ± {half_width:.3f}"
         table.add_row(name, f"{cost.mean():.3f} ± {half_width_95(cost):.3f}", paired)
     return table
+
+
+def png(figure: Figure) -> bytes:
+    """The picture itself, for ``IPython.display.Image``: without pyplot a notebook does not draw a figure by itself."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=90)
+    return picture.getvalue()
 
 
 def figure_of_explanations(explanations: Sequence[Explanation], names: Sequence[str]) -> Figure:

@@ -31,10 +31,13 @@ from training.search_space import Choices, Space, changed, load_space, present
 if TYPE_CHECKING:  # it loads torch, which a search itself has no use for
     from training.watching import Metrics
 
+logger = logging.getLogger(__name__)
+
 METRIC, TIME = "relative_cost", "decisions"
 RUNGS = 3  # of ASHA: a trial is judged after 1/9, 1/3 and all of its decisions
 KEEP = 3  # one of so many goes on at each rung
 RETRIES = 3  # of a trial whose worker died
+STARTS = 3  # of a Ray on this machine
 OBJECT_STORE_BYTES = 128 << 20  # nothing large travels between workers
 
 # Ray reads these when it starts: no usage report, plain output, workers as nice as we are (else 15 nicer than anybody).
@@ -141,13 +144,25 @@ def _connect(ray: Any, search: Search) -> None:
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     if search.ray_address is None:
         size = {"num_cpus": search.workers, "object_store_memory": OBJECT_STORE_BYTES}
-        ray.init(address="local", include_dashboard=False, **size, **quiet)
+        _start(lambda: ray.init(address="local", include_dashboard=False, **size, **quiet))
         return
     try:
         ray.init(address=search.ray_address, **quiet)
     except (ConnectionError, ValueError, RuntimeError) as why:
         line = str(why).partition("\n")[0]
         raise InputError(f"--ray-address {search.ray_address}: {line}; give HOST:PORT of a Ray head") from why
+
+
+def _start(start: Callable[[], object]) -> None:
+    """A new Ray gives itself 30 s to start, which a busy machine may miss: it is tried again."""
+    for attempt in range(1, STARTS + 1):
+        try:
+            start()
+            return
+        except Exception as why:  # Ray raises just that; a start that failed has cleaned up after itself
+            if "timed out during startup" not in str(why) or attempt == STARTS:
+                raise
+            logger.warning("Ray did not start within its time; trying again")
 
 
 def _tuner(tune: Any, base: TrainConfig, space: Space, search: Search, out: Path, trainer: Trainer) -> Any:

@@ -37,7 +37,7 @@ def tape() -> Tape:
 
 @pytest.mark.parametrize(
     ("name", "nodes"),
-    [("microservices", {}), ("edge", {}), ("overload", {}), ("mixed", {"count": Span(low=10, high=60)})],
+    [("microservices", {}), ("edge", {}), ("bursts", {}), ("mixed", {"count": Span(low=10, high=60)})],
 )
 def test_costs_what_the_same_scorer_costs_step_by_step(name: str, nodes: dict[str, Span]) -> None:
     tape = make_tapes(short(name, **nodes), 3, range(4))

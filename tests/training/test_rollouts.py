@@ -22,7 +22,8 @@ PACKING = weights_from({"memory_requested_ratio": 1.0, "cpu_requested_ratio": 0.
 def scenario() -> Scenario:
     """Small and short, with chatty pods, so that where a pod goes costs money within a minute."""
     full = load_scenario("microservices")
-    scraping = full.scraping.model_copy(update={"interval_s": [5.0], "window_s": [10.0], "delay_s": [0.0]})
+    soon = {"interval_s": [5.0], "window_s": [10.0], "delay_s": [0.0], "blind": 0.0}
+    scraping = full.scraping.model_copy(update=soon)
     count = full.nodes.count.model_copy(update={"low": 6.0, "high": 6.0})
     nodes = full.nodes.model_copy(update={"count": count})
     arrivals = full.arrivals.model_copy(update={"duration_s": LogNormal(median=60, sigma=0.5)})
