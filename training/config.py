@@ -53,12 +53,12 @@ class Credit(Part):
 
 
 class Learning(Part):
-    first_rate: Positive = Field(1.5e-3, description="learning rate at the start")
+    first_rate: Positive = Field(1e-3, description="learning rate at the start")
     last_rate: Positive = Field(1e-4, description="at the end; straight in between")
-    epochs: int = Field(2, ge=1, description="passes over each batch of episodes")
+    epochs: int = Field(3, ge=1, description="passes over each batch of episodes")
     batch_size: int = Field(1024, ge=1, description="decisions in a step of the optimiser, at 20 nodes")
     clip_range: Share = Field(0.15, description="PPO's limit for the change of a probability")
-    entropy: float = Field(0.003, ge=0.0, description="reward for staying undecided")
+    entropy: float = Field(0.002, ge=0.0, description="reward for staying undecided")
     target_kl: Positive | None = Field(0.05, description="an update stops when the policy moved so far; null: never")
     renewal: Share = Field(0.1, description="share of the new weights in the running mean that is released")
     critic_weight: float = Field(0.5, ge=0.0, description="of the critic's error in the loss")

@@ -9,7 +9,6 @@ All randomness of an update comes from the seed and its number, so a run that wa
 
 from __future__ import annotations
 
-import itertools
 from copy import deepcopy
 from dataclasses import dataclass
 

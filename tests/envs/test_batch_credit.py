@@ -1,4 +1,4 @@
-"""A pod's own account against the cost of the whole cluster, reckoned with the pod and without it."""
+"""A pod's own account of every node against the cost of the whole cluster, with the pod there and without it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Cluster:
         rate = self.tapes.app[0, TAPE_APP.sibling_mbps] * self.tapes.app_load[0, self.step]
         self.pair_mbps = np.where(sizes > 1, rate / np.maximum(sizes - 1, 1), 0.0)  # from one pod to one sibling
 
-    def usd_per_tick(self, there: np.ndarray) -> float:
+    def usd_per_s(self, there: np.ndarray, node: np.ndarray) -> float:
         """Of the terms that depend on where these pods are; flows between them are as if all were there."""
         spec = self.tapes.node[0]
         load = self.tapes.app_load[0, self.step, self.app].astype(float)
@@ -51,7 +51,7 @@ class Cluster:
         cpu = background[TAPE_LOAD.cpu_ratio] * spec[TAPE_NODE.cpu_millicores, : self.nodes]
         memory, pods, cross_zone = spec[TAPE_NODE.background_memory_mib, : self.nodes].copy(), np.zeros(self.nodes), 0.0
         for one in np.flatnonzero(there):
-            at = self.node[one]
+            at = node[one]
             pods[at] += 1
             cpu[at] += self.run[one, RUN.cpu] * load[one]
             memory[at] += self.run[one, RUN.memory]
@@ -59,10 +59,10 @@ class Cluster:
             tx[at] += self.run[one, RUN.tx] * load[one]
             for other in np.flatnonzero(there & (self.app == self.app[one])):
                 flow = self.pair_mbps[self.app[one]]
-                if self.node[other] != at:
+                if node[other] != at:
                     tx[at] += flow
-                    rx[self.node[other]] += flow
-                    cross_zone += flow * (self.zone[self.node[other]] != self.zone[at])
+                    rx[node[other]] += flow
+                    cross_zone += flow * (self.zone[node[other]] != self.zone[at])
         return self._dollars(cpu, memory, pods, rx, tx, cross_zone)
 
     def _dollars(self, cpu, memory, pods, rx, tx, cross_zone) -> float:  # type: ignore[no-untyped-def]
@@ -75,40 +75,55 @@ class Cluster:
         price = spec[TAPE_NODE.price_usd_per_hour][pods > 0].sum()
         usd_per_s = WEIGHTS.network_loss * lost_mbps / 8000 + WEIGHTS.cross_zone * cross_zone / 8000
         usd_per_s += WEIGHTS.cpu_throttling * throttled_cores + WEIGHTS.energy * watts / 3.6e6 + price / 3600
-        kills = WEIGHTS.memory_kills * float((memory > spec[TAPE_NODE.memory_mib]).sum())
-        return float(usd_per_s * TICK_S + kills)
+        kills = float((memory > spec[TAPE_NODE.memory_mib]).sum())
+        return float(usd_per_s + kills * WEIGHTS.memory_kills / batch_credit.KILL_EVERY_S)
+
+
+def charged(env: BatchEnv, seconds: float) -> np.ndarray:
+    """What every pod of the first cluster pays for so long, right after it was bound, (pods, nodes)."""
+    env.live.pod_credit[:] = 0.0
+    env.live.run_more[0, :, RUN_MORE.bound_at_s] = env.live.clock_s[0]
+    batch_ticking.loads(env.live, env.tapes, 0, 0)
+    batch_credit.credit(env.live, env.tapes, 0, 0, seconds)
+    return np.array(env.live.pod_credit[0], dtype=float)
 
 
 @pytest.mark.parametrize(("scenario", "steps"), [("microservices", 60), ("bursts", 150), ("overload", 120)])
-def test_credit_is_the_cost_of_the_cluster_with_the_pod_minus_without_it(scenario: str, steps: int) -> None:
+def test_account_of_a_node_is_the_cost_with_the_pod_there_minus_without_it(scenario: str, steps: int) -> None:
     env = played(scenario, steps)
+    accounts = charged(env, TICK_S)
     cluster = Cluster(env)
-    env.live.pod_credit[:] = 0.0
-    batch_ticking.loads(env.live, env.tapes, 0, 0)
-    batch_credit.credit(env.live, env.tapes, 0, 0, TICK_S)
     everybody = np.ones(cluster.count, dtype=np.bool_)
-    total = cluster.usd_per_tick(everybody)
-    for slot in range(0, cluster.count, 7):
+    for slot in range(0, cluster.count, 11):
         without = everybody.copy()
         without[slot] = False
-        charged = env.live.pod_credit[0, env.live.running[0, slot]]
-        assert charged == pytest.approx(total - cluster.usd_per_tick(without), rel=1e-6, abs=1e-12)
+        alone = cluster.usd_per_s(without, cluster.node)
+        for node in range(0, cluster.nodes, 3):
+            moved = cluster.node.copy()
+            moved[slot] = node
+            expected = TICK_S * (cluster.usd_per_s(everybody, moved) - alone)
+            assert accounts[env.live.running[0, slot], node] == pytest.approx(expected, rel=1e-4, abs=1e-9)
 
 
 def test_pods_pay_for_their_latency_violations() -> None:
     env = played("edge", 60)
-    limited = np.isfinite(env.live.run_more[0, : env.live.count[0, COUNT.running], RUN_MORE.soft_ms])
-    env.live.pod_credit[:] = 0.0
-    batch_ticking.loads(env.live, env.tapes, 0, 0)
-    batch_credit.credit(env.live, env.tapes, 0, 0, 1.0)
+    running, count = env.live.running[0], env.live.count[0, COUNT.running]
+    home = env.live.run_at[0, :count, RUN_AT.node].astype(int)
+    with_limits = charged(env, 1.0)[running[:count], home].sum()
     violations = env.live.between[0, 1]
-    assert limited.any()
     assert violations > 0
     env.live.run_more[0, :, RUN_MORE.soft_ms] = np.nan
-    with_limits = env.live.pod_credit[0].sum()
+    without = charged(env, 1.0)[running[:count], home].sum()
+    assert with_limits - without == pytest.approx(WEIGHTS.latency_violation * violations, rel=1e-4)
+
+
+def test_what_comes_long_after_the_binding_counts_less() -> None:
+    env = played("microservices", 40)
+    now = charged(env, TICK_S)
     env.live.pod_credit[:] = 0.0
-    batch_credit.credit(env.live, env.tapes, 0, 0, 1.0)
-    assert with_limits - env.live.pod_credit[0].sum() == pytest.approx(WEIGHTS.latency_violation * violations)
+    env.live.run_more[0, :, RUN_MORE.bound_at_s] = env.live.clock_s[0] - batch_credit.FADES_S
+    batch_credit.credit(env.live, env.tapes, 0, 0, TICK_S)
+    np.testing.assert_allclose(env.live.pod_credit[0], now / np.e, rtol=1e-3, atol=1e-12)
 
 
 def test_without_credits_nothing_is_kept_and_costs_are_the_same() -> None:
@@ -117,6 +132,6 @@ def test_without_credits_nothing_is_kept_and_costs_are_the_same() -> None:
     rng = np.random.default_rng(3)
     for _ in range(40):
         without.step(choose(LeastAllocated(), without, rng))
-    assert without.live.pod_credit.shape == (2, 0)
+    assert without.live.pod_credit.shape[:2] == (2, 0)
     np.testing.assert_array_equal(without.live.terms, with_credits.live.terms)
     assert with_credits.live.pod_credit.sum() > 0
