@@ -113,7 +113,7 @@ def play_linear(
     ``weights`` is (policies, node features), ``which[c]`` the row that cluster ``c`` follows, ``actions[c]`` its first
     choice if it is a candidate. A cluster that was stopped may stand between two decisions: play it on, do not step it.
     """
-    table = np.ascontiguousarray(np.atleast_2d(weights), dtype=np.float64)
+    table = np.array(np.atleast_2d(weights), dtype=np.float64, order="C")
     rows = _per_cluster(env, 0 if which is None else which, np.int64, "which")
     if table.shape[1] != len(NODE_FEATURES):
         raise InputError(f"{table.shape[1]} weights: a linear scorer has one for each of {len(NODE_FEATURES)} features")
@@ -140,4 +140,6 @@ def play_linear(
 def _per_cluster(env: BatchEnv, values: FloatArray | IntArray | float, dtype: type, name: str) -> NDArray[Any]:
     if np.ndim(values) and np.shape(values) != (env.clusters,):
         raise InputError(f"{name} has the shape {np.shape(values)}: give one for each of {env.clusters} clusters")
-    return np.ascontiguousarray(np.broadcast_to(np.asarray(values, dtype=dtype), (env.clusters,)))
+    filled = np.empty(env.clusters, dtype=dtype)  # never a view that is read-only: numba would compile for it anew
+    filled[:] = values
+    return filled

@@ -180,8 +180,10 @@ def _usd(cost: float | None) -> str:
 
 
 def _spread(row: Row, kind: str) -> str:
-    half = row[f"{kind}_ci95_pct"]
-    return f"{row[f'{kind}_headroom_pct']:.1f}" + ("" if half is None else f" ± {half:.1f}")
+    pct, half = row[f"{kind}_headroom_pct"], row[f"{kind}_ci95_pct"]
+    if pct is None:
+        return "not measured"
+    return f"{pct:.1f}" + ("" if half is None else f" ± {half:.1f}")
 
 
 def _show_share(bar: Bar, task: TaskID, some: range, share: float) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
+import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from agent.cluster import FloatArray
+from agent.cluster import BoolArray, ClusterState, Demand, FloatArray
 from agent.explain import Explanation
+from agent.features import encode
 from agent.heuristics.expected_utilisation import ExpectedUtilisation
 from agent.heuristics.registry import scorer_by_name
 from agent.scorer import Scorer
@@ -23,10 +27,25 @@ TOGETHER = "acting together"
 MOST_BARS = 8
 
 
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A model as the sidecar uses it: where it was never trained for such a cluster, the fallback answers."""
+
+    model: OnnxScorer
+    fallback: Scorer = field(default_factory=ExpectedUtilisation)
+    name: ClassVar[str] = RELEASED_NAME
+    needs: ClassVar[tuple[str, ...]] = ("cpu", "memory", "network")
+
+    def score(self, state: ClusterState, demand: Demand, candidates: BoolArray) -> FloatArray:
+        encoding = encode(state, demand, candidates)
+        refused = self.model.out_of_range(encoding, candidates)[..., None]
+        return np.where(refused, self.fallback.score(state, demand, candidates), self.model.rate(encoding, candidates))
+
+
 def policy_named(name: str) -> Scorer:
     """A model by its folder, a heuristic by its name, or ``policy``: the released model, else the fallback."""
     if name == RELEASED_NAME:
-        return OnnxScorer.load(DEFAULT_FOLDER) if DEFAULT_FOLDER.is_dir() else ExpectedUtilisation()
+        return Released(OnnxScorer.load(DEFAULT_FOLDER)) if DEFAULT_FOLDER.is_dir() else ExpectedUtilisation()
     return OnnxScorer.load(Path(name)) if Path(name).is_dir() else scorer_by_name(name)
 
 

@@ -64,17 +64,17 @@ def recorded_stack(scenario: Scenario, make: TapeMaker, seed: int, episodes: int
     return tapes.stack([make(scenario, seed, number) for number in range(episodes)], sizes_of(scenario))
 
 
-def recorded_config(path: Path, out: Path, base: TrainConfig) -> tuple[TrainConfig, TapeMaker]:
+def recorded_config(path: Path, out: Path, base: TrainConfig, groups: int = 12) -> tuple[TrainConfig, TapeMaker]:
     """A training run on a recording instead of the configuration's scenarios; its twin is written into ``out``.
 
-    ``train(config, out, make=make)`` does the rest.
+    ``groups`` are the tapes of an update. ``train(config, out, make=make)`` does the rest.
     """
     scenario, make = recorded_scenario(path)
     out.mkdir(parents=True, exist_ok=True)
     twin = out / f"{scenario.name}.yaml"
     twin.write_text(yaml.safe_dump(scenario.model_dump(mode="json"), sort_keys=False), encoding="utf-8")
     nodes = max(base.most_nodes, int(scenario.nodes.count.high))  # a recording cannot be cut to fewer nodes
-    world = World(scenario=str(twin))
+    world = World(scenario=str(twin), groups=groups)
     return base.model_copy(update={"worlds": [world], "most_nodes": nodes}), make
 
 
