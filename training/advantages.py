@@ -81,8 +81,9 @@ def without_favour(
     count = others.sum(axis=1)
     by_account = actual - (others * own).sum(axis=1) / np.maximum(count, 1)
     favour = beyond_group(actual, key) - by_account
+    elsewhere = 1.0 - others[rows, bound] / np.maximum(count, 1)  # only those that went elsewhere can show it
     known = explored & (count > 0)
-    share = favour[known].sum() / max(float(stake[known].sum()), 1e-12)
+    share = favour[known].sum() / max(float((stake * elsewhere)[known].sum()), 1e-12)
     fair = own.copy()
     fair[rows, bound] += max(share, 0.0) * stake
     return fair

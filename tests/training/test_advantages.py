@@ -82,6 +82,13 @@ def test_favour_of_the_chosen_node_is_what_the_group_shows() -> None:
     np.testing.assert_allclose(fair, [[5.0, 5.0], [5.0, 5.0]])
 
 
+def test_members_that_went_to_the_same_node_say_nothing_about_favour() -> None:
+    own = np.array([[4.0, 5.0], [5.0, 4.0], [4.0, 5.0], [4.0, 5.0], [4.0, 5.0]])
+    bound, key = np.array([0, 1, 0, 0, 0]), np.array([7, 7, 8, 8, 8])
+    fair = without_favour(own, np.full((5, 2), 0.5), bound, np.ones(5, dtype=np.bool_), key)
+    np.testing.assert_allclose(fair, np.full((5, 2), 5.0))
+
+
 def test_a_real_difference_between_nodes_is_no_favour() -> None:
     own = np.array([[2.0, 6.0], [2.0, 6.0]])
     fair = without_favour(own, np.full((2, 2), 0.5), np.array([0, 1]), np.array([True, True]), np.array([3, 3]))
