@@ -9,6 +9,7 @@ the capacity.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,6 +33,12 @@ class PackingProblem:
     @property
     def capacity_milli(self) -> float:
         return float(self.nodes.gpus.sum() * GPU_MILLI)
+
+
+class PublishedRun(NamedTuple):
+    nodes: PackingNodes  # in their order
+    arrivals: IntArray  # kinds of pods, until the result is read
+    random: np.random.Generator  # luck of the policy
 
 
 def packing_problem(nodes: OpenbNodes, pods: OpenbPods) -> PackingProblem:
@@ -84,14 +91,14 @@ def unallocated_percent(problem: PackingProblem, policy: str, seed: int) -> floa
     return read_percent(problem, arrivals, pack(nodes, problem.kinds, arrivals, policy, for_policy))
 
 
-def published_run(problem: PackingProblem, seed: int) -> tuple[PackingNodes, IntArray, np.random.Generator]:
-    """Nodes in their order, the kinds of pods that arrive until the result is read, and luck for the policy."""
+def published_run(problem: PackingProblem, seed: int) -> PublishedRun:
     for_arrivals, for_nodes, for_policy = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
     arrivals = published_arrivals(problem, for_arrivals)
     arrived_milli = np.cumsum(problem.kinds.gpu_request_milli[arrivals])
     last = np.searchsorted(arrived_milli, (READ_AT_PERCENT + READ_WITHIN_PERCENT) / 100.0 * problem.capacity_milli)
     arrivals = arrivals[: int(last) + 1]  # what comes later is not read
-    return problem.nodes.take(for_nodes.permutation(len(problem.nodes.gpus))), arrivals, for_policy
+    nodes = problem.nodes.take(for_nodes.permutation(len(problem.nodes.gpus)))
+    return PublishedRun(nodes, arrivals, for_policy)
 
 
 def read_percent(problem: PackingProblem, arrivals: IntArray, chosen: IntArray) -> float:

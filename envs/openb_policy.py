@@ -6,7 +6,8 @@ pod's requests at most, prices, power, latencies and siblings are unknown, and a
 ``envs.batch_encode`` runs on the simulated clusters; a test compares them with ``agent.features.encode``.
 
 A policy whose score of a node depends on that node and the pod's requests alone is fast here: scores are kept for every
-kind of pod and node, and only nodes that took a pod since then are scored again.
+kind of pod and node, only nodes that took a pod since then are scored again, and of equal nodes without a pod only the
+first is looked at.
 """
 
 from __future__ import annotations
@@ -117,13 +118,23 @@ def score_of(world, live, spec, kind, node, weights, columns, means, row):
     return total + row[F.empty] * if_empty
 
 
+@njit(error_model="numpy")
+def first_untouched(untouched, shape):
+    """The first node of each shape that has no pod yet; -1 if there is none."""
+    first = np.full(shape.max() + 1, -1)
+    for node in range(shape.shape[0] - 1, -1, -1):
+        if untouched[node]:
+            first[shape[node]] = node
+    return first
+
+
 # Kept compiled on disk, with all they call inside (see envs.kernel_cache).
 _SOURCES = digest(globals(), vars(batch_encode), vars(batch_rules), vars(packing))
 
 
 def _packing(sources):
     @njit(error_model="numpy", cache=True)
-    def pack_by_weights(world, live, spec, arrivals, weights, columns, means):
+    def pack_by_weights(world, live, spec, shape, arrivals, weights, columns, means):
         _ = sources
         nodes = world.model.shape[0]
         scores = np.full((world.cpu.shape[0], nodes), -np.inf)
@@ -131,12 +142,16 @@ def _packing(sources):
         changed = np.zeros(nodes, dtype=np.int64)  # how many when the node took its last pod
         row = np.zeros(len(F), dtype=np.float32)
         chosen = np.full_like(arrivals, UNPLACED)
+        untouched = np.ones(nodes, dtype=np.bool_)
+        first = first_untouched(untouched, shape)
         placed = 0
         for i in range(arrivals.shape[0]):
             kind = arrivals[i]
             ask(world, live, kind)
             highest = -np.inf
             for node in range(nodes):
+                if untouched[node] and first[shape[node]] != node:
+                    continue  # equal to one before it, which would be taken
                 if scored[kind, node] < changed[node]:
                     scored[kind, node] = changed[node]
                     scores[kind, node] = score_of(world, live, spec, kind, node, weights, columns, means, row)
@@ -146,6 +161,9 @@ def _packing(sources):
                 place(world, live, kind, chosen[i])
                 placed += 1
                 changed[chosen[i]] = placed
+                if untouched[chosen[i]]:
+                    untouched[chosen[i]] = False
+                    first = first_untouched(untouched, shape)
         return chosen
 
     return pack_by_weights
@@ -182,7 +200,9 @@ def pack_weighted(nodes: PackingNodes, kinds: PodKinds, arrivals: IntArray, weig
     world = empty_world(nodes, kinds)
     live, spec = views(nodes, world)
     columns = np.flatnonzero((weights != 0).any(axis=(0, 1)))
-    chosen: IntArray = pack_by_weights(world, live, spec, arrivals, weights, columns, room(1))
+    sizes = np.stack([nodes.cpu_millicores, nodes.memory_mib, nodes.gpus, nodes.model.astype(np.float64)])
+    shape = np.unique(sizes, axis=1, return_inverse=True)[1].ravel()
+    chosen: IntArray = pack_by_weights(world, live, spec, shape, arrivals, weights, columns, room(1))
     return chosen
 
 

@@ -32,7 +32,8 @@ class GpuScorer(nn.Module):
     def forward(self, nodes: Tensor, pod: Tensor, mask: Tensor) -> Tensor:
         """(batch, nodes, features), (batch, features), (batch, nodes) to scores (batch, nodes); 0 off the mask."""
         chosen = gates(pod)
-        always, if_empty = (nodes @ (chosen @ weights).unsqueeze(-1) for weights in self.weights)
+        always = nodes @ (chosen @ self.weights[0]).unsqueeze(-1)
+        if_empty = nodes @ (chosen @ self.weights[1]).unsqueeze(-1)
         return (always + nodes[..., _EMPTY, None] * if_empty).squeeze(-1) * mask.to(nodes.dtype)
 
 

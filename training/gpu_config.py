@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -12,6 +13,7 @@ from agent.errors import InputError
 from agent.features import NODE_FEATURES
 from envs.openb_policy import NO_WEIGHT
 
+Kinds = Literal["two", "four", "all"]
 CONFIG = Path(__file__).parent / "configs" / "gpu.yaml"
 
 
@@ -38,6 +40,7 @@ class Phase(_Settings):
 
     name: str
     columns: tuple[str, ...] = Field(description="which weights move: packing, cost or both")
+    kinds: Kinds = Field("all", description="packing weights by kind of pod: two (GPUs or none), four, or all gates")
     generations: int = Field(ge=1)
     problems: int = Field(ge=0, description="packing problems in every generation, new ones each time")
     episodes: int = Field(ge=0, description="episodes of scenario gpu in every generation, new ones each time")

@@ -32,7 +32,7 @@ from training.train_gpu import SCENARIO, Generation, Trained, WeightedScorer, ga
 
 RANGE_EPISODES = 32
 RANGE_SEED = 800_000
-LOOK_EVERY = 100  # pods of a packing run
+LOOK_EVERY = 400  # pods of a packing run
 
 
 def run(traces: Path, config: Path, out: Path, as_json: bool) -> None:

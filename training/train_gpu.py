@@ -19,14 +19,14 @@ from agent.features import NODE_FEATURES, Encoding, FeatureArray, encode
 from agent.heuristics.thesis_policies import MostPods
 from envs.batch_env import BatchEnv
 from envs.dynamics.costs import SECONDS_PER_HOUR, TERMS
-from envs.openb_packing import PackingProblem, published_run, read_percent
+from envs.openb_packing import PackingProblem, PublishedRun, published_run, read_percent
 from envs.openb_policy import pack_weighted, static_pods
 from envs.rewards import weighted_cost
 from envs.workloads.scenario import load_scenario
 from envs.workloads.synthetic import make_tapes
 from envs.workloads.tape import Tape
 from models.gpu_network import GATES, STATES, GpuScorer, gates
-from training.gpu_config import GpuConfig, Phase
+from training.gpu_config import GpuConfig, Kinds, Phase
 from training.gpu_problems import OpenbLists
 from training.play import play
 
@@ -35,6 +35,12 @@ FIXED = -1
 NO_METRICS = 1e6  # taken off the score of a node without metrics: the sidecar never prefers one
 _FEATURE = {name: column for column, name in enumerate(NODE_FEATURES)}
 _SLOPE = GATES.index("share x its size")
+# Which gates have a packing weight of their own; the slope has none until all have.
+_KIND: dict[Kinds, IntArray] = {
+    "two": np.array([0, 1, FIXED, 1, 1]),
+    "four": np.array([0, 1, FIXED, 2, 3]),
+    "all": np.arange(len(GATES)),
+}
 SHAPE = (len(STATES), len(GATES), len(NODE_FEATURES))
 
 
@@ -112,7 +118,8 @@ def moving(config: GpuConfig, phase: Phase) -> IntArray:
             place[state, _SLOPE, _FEATURE[name]] = FIXED
             numbers += 1
         for name in columns.packing if "packing" in phase.columns else ():
-            place[state, :, _FEATURE[name]] = np.arange(numbers, numbers + len(GATES))
+            place[state, :, _FEATURE[name]] = numbers + _KIND[phase.kinds]
+            place[state, _KIND[phase.kinds] == FIXED, _FEATURE[name]] = FIXED
             numbers += len(GATES)
     return np.unique(place, return_inverse=True)[1].reshape(SHAPE) - 1
 
@@ -124,17 +131,16 @@ def percents(
     found = np.empty((len(vectors), phase.problems))
     for index in range(phase.problems):
         problem, seed = lists.mixed(config.pods, config.node_share, rng), int(rng.integers(1_000_000))
-        found[:, index] = [model_percent(weights, problem, seed, trained) for weights in vectors]
+        gated, the_run = gates_of(static_pods(problem.kinds)), published_run(problem, seed)
+        found[:, index] = [played_percent(gated @ weights, problem, the_run) for weights in vectors]
+        trained.decisions += len(vectors) * len(the_run[1])
     return found
 
 
-def model_percent(weights: FloatArray, problem: PackingProblem, seed: int, trained: Trained | None = None) -> float:
-    """Unallocated GPU of one published run with these weights, (states, gates, features)."""
-    nodes, arrivals, _ = published_run(problem, seed)
-    chosen = pack_weighted(nodes, problem.kinds, arrivals, gates_of(static_pods(problem.kinds)) @ weights)
-    if trained is not None:
-        trained.decisions += len(arrivals)
-    return read_percent(problem, arrivals, chosen)
+def played_percent(weights: FloatArray, problem: PackingProblem, the_run: PublishedRun) -> float:
+    """Unallocated GPU with these weights, (states, kinds, features)."""
+    nodes, arrivals, _ = the_run
+    return read_percent(problem, arrivals, pack_weighted(nodes, problem.kinds, arrivals, weights))
 
 
 def gates_of(pods: FeatureArray) -> FloatArray:

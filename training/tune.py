@@ -224,13 +224,20 @@ def _reported(metrics: Metrics) -> dict[str, float]:
 
 def _trial(result: Any, space: Space) -> Trial:
     history = result.metrics_dataframe
-    known = history is not None and METRIC in history
+    reported = [] if history is None or METRIC not in history else zip(history[TIME], history[METRIC], strict=True)
+    seen = last_run([(int(decisions), float(cost)) for decisions, cost in reported])
     return Trial(
         values={field: result.config[field] for field in space},
-        decisions=[int(value) for value in history[TIME]] if known else [],
-        relative_cost=[float(value) for value in history[METRIC]] if known else [],
+        decisions=[decisions for decisions, _ in seen],
+        relative_cost=[cost for _, cost in seen],
         failed=result.error is not None,
     )
+
+
+def last_run(reports: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """A trial that began again after its worker died has reported its first decisions twice: the first time is gone."""
+    begins = [index for index in range(1, len(reports)) if reports[index][0] <= reports[index - 1][0]]
+    return reports[begins[-1] :] if begins else reports
 
 
 # --- what was found
@@ -273,7 +280,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def show(trials: Sequence[Trial], space: Mapping[str, Any], console: Console) -> None:
-    table = Table(title="relative cost: mean over scenarios of cost over that of the best heuristic; lower is better")
+    table = Table(title="relative cost: mean over scenarios of cost over the best baseline's; lower is better")
     table.add_column("relative cost", justify="right")
     table.add_column("decisions", justify="right")
     for field in space:
@@ -305,7 +312,7 @@ def draw(trials: Sequence[Trial], path: Path) -> None:
         panel.plot(trial.decisions, trial.relative_cost, marker="o", markersize=3, label=label, **style)
     panel.axhline(1.0, color="black", linestyle=":", linewidth=1.0)
     panel.annotate(
-        "best heuristic", (0.995, 1.0), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=9
+        "best baseline", (0.995, 1.0), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=9
     )
     panel.set_xlabel("decisions")
     panel.set_ylabel("relative cost, lower is better")

@@ -15,7 +15,7 @@ import pilotfish
 from agent.errors import InputError
 from training.config import load_config
 from training.search_space import Choices, Range, changed, present
-from training.tune import KEEP, QUIET, RUNGS, Search, Trial, _start, draw, keep, run, search_with_ray, show
+from training.tune import KEEP, QUIET, RUNGS, Search, Trial, _start, draw, keep, last_run, run, search_with_ray, show
 
 pytestmark = pytest.mark.timeout(400)  # starting Ray is slow on a busy machine
 
@@ -150,6 +150,12 @@ def test_the_best_look_at_a_trial_counts_not_its_last():
     assert Trial({}, [1, 2, 3], [1.0, 0.7, 0.9], failed=False).best == 0.7
     assert Trial({}, [1, 2], [math.nan, 0.9], failed=False).best == 0.9
     assert Trial({}, [], [], failed=True).best == math.inf
+
+
+def test_what_a_dead_worker_reported_is_forgotten_where_its_trial_began_again():
+    assert last_run([(1, 0.9), (2, 0.8), (1, 1.0), (3, 0.7)]) == [(1, 1.0), (3, 0.7)]
+    assert last_run([(1, 0.9), (2, 0.8)]) == [(1, 0.9), (2, 0.8)]
+    assert last_run([]) == []
 
 
 def test_pictures_are_drawn_with_trials_that_never_began(found, tmp_path):

@@ -1,0 +1,118 @@
+"""The search for the GPU model's weights: what moves, that it gets better, and that a seed repeats it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from agent.errors import InputError
+from agent.features import NODE_FEATURES, POD_FEATURES, Encoding
+from envs.workloads.openb import OpenbNodes, OpenbPods
+from models.gpu_network import GATES
+from training.gpu_config import CONFIG, GpuConfig, read_config
+from training.gpu_problems import OpenbLists
+from training.train_gpu import FIXED, SHAPE, Generation, WeightedScorer, first_weights, moving, network, train
+
+
+@pytest.fixture
+def lists() -> OpenbLists:
+    rng = np.random.default_rng(0)
+    count = 12
+    nodes = OpenbNodes(
+        tuple(f"node-{node}" for node in range(count)),
+        rng.choice([32_000.0, 96_000.0], count),
+        np.full(count, 400_000.0),
+        rng.choice([2.0, 8.0], count),
+        np.full(count, "T4"),
+    )
+    return OpenbLists(nodes, {name: some_pods(rng, 120) for name in ("one", "two")})
+
+
+def some_pods(rng: np.random.Generator, count: int) -> OpenbPods:
+    gpus = rng.choice([0.0, 1.0, 2.0], count, p=[0.2, 0.7, 0.1])
+    milli = np.where(gpus == 1, rng.choice([300.0, 500.0, 1000.0], count), np.where(gpus > 1, 1000.0, 0.0))
+    nothing, unknown = np.full(count, ""), np.full(count, np.nan)
+    cpu, memory = rng.integers(2, 14, count) * 1000.0, rng.integers(1, 30, count) * 1000.0
+    names = tuple(f"pod-{pod}" for pod in range(count))
+    return OpenbPods(names, cpu, memory, gpus, milli, nothing, nothing, unknown, unknown, unknown)
+
+
+def small_config(**changes: object) -> GpuConfig:
+    config = read_config(CONFIG)
+    phase = config.phases[0].model_copy(update={"generations": 3, "problems": 2, "episodes": 0})
+    plain = {"lists": ("one", "two"), "phases": (phase,), "population": 8, "elite": 3, "pods": 150, "node_share": 0.9}
+    return config.model_copy(update=plain | changes)
+
+
+def trained(config: GpuConfig, lists: OpenbLists) -> tuple[np.ndarray, list[Generation]]:
+    told: list[Generation] = []
+    return train(config, lists, told.append).weights, told
+
+
+def test_one_seed_gives_the_same_weights_and_another_gives_others(lists: OpenbLists) -> None:
+    weights, told = trained(small_config(), lists)
+    again, _ = trained(small_config(), lists)
+    other, _ = trained(small_config(seed=2), lists)
+    assert len(told) == 3
+    np.testing.assert_array_equal(weights, again)
+    assert not np.array_equal(weights, other)
+
+
+def test_weights_that_no_phase_names_stay_as_they_were(lists: OpenbLists) -> None:
+    config = small_config()
+    weights, _ = trained(config, lists)
+    fixed = moving(config, config.phases[0]) == FIXED
+    np.testing.assert_array_equal(weights[fixed], first_weights(config)[fixed])
+    assert (weights != first_weights(config)).any()
+
+
+def test_cost_features_have_one_weight_for_all_kinds_of_pods() -> None:
+    config = read_config(CONFIG)
+    places = moving(config, config.phases[1])
+    price = list(NODE_FEATURES).index("price")
+    slope = GATES.index("share x its size")
+    kinds = [gate for gate in range(len(GATES)) if gate != slope]
+    assert len(set(places[0, kinds, price])) == 1
+    assert places[0, 0, price] != places[1, 0, price]
+    assert places[0, slope, price] == FIXED
+
+
+def test_scorer_with_weights_answers_like_the_network() -> None:
+    rng = np.random.default_rng(1)
+    weights = rng.normal(size=SHAPE)
+    nodes, pod = rng.random((3, 7, len(NODE_FEATURES))), rng.random((3, len(POD_FEATURES)))
+    encoding = Encoding(nodes.astype(np.float32), pod.astype(np.float32))
+    mask = np.ones((3, 7), dtype=np.bool_)
+    with torch.no_grad():
+        wanted = network(weights)(*map(torch.from_numpy, (encoding.nodes, encoding.pod, mask))).numpy()
+    np.testing.assert_allclose(WeightedScorer(weights).rate(encoding, mask), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_problems_are_mixed_from_the_lists_and_repeat_with_their_seed(lists: OpenbLists) -> None:
+    first, again = (lists.mixed(80, 0.5, np.random.default_rng(4)) for _ in range(2))
+    assert len(first.nodes.gpus) == 6
+    assert len(first.kind_of_pod) == 80
+    np.testing.assert_array_equal(first.kind_of_pod, again.kind_of_pod)
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [("wings: 2", "wings"), ("elite: 1", "elite"), ("seed: 1000000", "seed")],
+)
+def test_configuration_that_makes_no_sense_is_refused_in_one_line(tmp_path: Path, line: str, complaint: str) -> None:
+    key = line.split(":")[0]
+    kept = [each for each in CONFIG.read_text(encoding="utf-8").splitlines() if not each.startswith(f"{key}:")]
+    path = tmp_path / "gpu.yaml"
+    path.write_text("\n".join([*kept, line]), encoding="utf-8")
+    with pytest.raises(InputError, match=complaint):
+        read_config(path)
+
+
+def test_weight_for_a_feature_that_kept_scores_cannot_follow_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "gpu.yaml"
+    path.write_text(CONFIG.read_text(encoding="utf-8").replace("- price", "- size"), encoding="utf-8")
+    with pytest.raises(InputError, match="size"):
+        read_config(path)
