@@ -226,8 +226,9 @@ class _Columns:
         whole = np.where(there, (state.gpu_free_milli >= GPU_MILLI).sum(axis=-1), 0)
         self.put("gpu_left", left / (GPU_MILLI * GPUS_PER_NODE))
         self.put("gpu_whole_left", whole_left / GPUS_PER_NODE)
-        self.put("gpu_breaks_whole", (whole_left < whole) & (demand.gpu_milli < GPU_MILLI)[..., None])
-        self.put("gpu_node_unused", there & (whole >= state.gpu_count))
+        breaks = (whole_left < whole) & (demand.gpu_milli < GPU_MILLI)[..., None]
+        self.put("gpu_breaks_whole", breaks.astype(np.float64))
+        self.put("gpu_node_unused", (there & (whole >= state.gpu_count)).astype(np.float64))
         self.put("gpu_cpu_left", cpu_left / LARGEST_CPU_MILLICORES)
         self.put("gpu_without_cpu", gpus_without_cpu(left, cpu_left) / GPUS_PER_NODE)
         before = mean_fragment_milli(TYPICAL_PODS, cpu_free, state.gpu_free_milli)

@@ -140,6 +140,8 @@ def play_linear(
 def _per_cluster(env: BatchEnv, values: FloatArray | IntArray | float, dtype: type, name: str) -> NDArray[Any]:
     if np.ndim(values) and np.shape(values) != (env.clusters,):
         raise InputError(f"{name} has the shape {np.shape(values)}: give one for each of {env.clusters} clusters")
-    filled = np.empty(env.clusters, dtype=dtype)  # never a view that is read-only: numba would compile for it anew
+    filled: NDArray[Any] = np.empty(
+        env.clusters, dtype=dtype
+    )  # never a view that is read-only: numba would compile for it anew
     filled[:] = values
     return filled

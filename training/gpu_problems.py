@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +67,7 @@ def _some_nodes(nodes: OpenbNodes, some: IntArray) -> OpenbNodes:
 def _joined(first: OpenbPods, from_first: IntArray, second: OpenbPods, from_second: IntArray) -> OpenbPods:
     arrays = ("cpu_request_millicores", "memory_request_mib", "gpus", "gpu_milli", "gpu_models", "qos")
     times = ("creation_s", "deletion_s", "scheduled_s")
-    columns = {
+    columns: dict[str, Any] = {
         name: np.concatenate([getattr(first, name)[from_first], getattr(second, name)[from_second]])
         for name in (*arrays, *times)
     }
