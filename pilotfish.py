@@ -21,7 +21,7 @@ from agent.errors import InputError
 EXTRA_OF_MODULE = {
     **dict.fromkeys(("fastapi", "onnxruntime", "orjson", "prometheus_client", "pydantic_settings", "uvicorn"), "serve"),
     **dict.fromkeys(("gymnasium", "matplotlib", "numba", "onnx", "polars", "pyarrow", "scipy"), "train"),
-    **dict.fromkeys(("sb3_contrib", "stable_baselines3", "torch"), "train"),
+    **dict.fromkeys(("sb3_contrib", "stable_baselines3", "tensorboard", "torch"), "train"),
     "ray": "tune",
 }
 
