@@ -178,7 +178,7 @@ def export(
     out: Annotated[Path, typer.Option(help="The model folder; one that is there is replaced.")],
 ) -> None:
     """Turn a checkpoint into a model folder that the sidecar loads."""
-    from training.release_checkpoint import run
+    from training.release import run
 
     run(checkpoint, out)
 

@@ -24,7 +24,7 @@ from training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from training.config import TrainConfig, load_config
 from training.group_tapes import TapeMaker
 from training.ppo import EpisodicPPO, TrainingWorld, make_stack
-from training.release_checkpoint import release
+from training.release import release
 from training.watching import Metrics, Watch, watch
 from training.worlds import open_traces, tape_maker
 

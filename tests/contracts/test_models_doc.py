@@ -15,7 +15,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="ut
 LINES = [line for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL) for line in block.splitlines()]
 WORK = {
     "train": "training.train.run",
-    "export": "training.release_checkpoint.run",
+    "export": "training.release.run",
     "evaluate": "training.evaluate.run",
     "card": "training.card.run",
     "demo": "serving.run.demo",
