@@ -24,6 +24,7 @@ from training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from training.config import TrainConfig, load_config
 from training.group_tapes import TapeMaker
 from training.ppo import EpisodicPPO, TrainingWorld, make_stack
+from training.recorded_worlds import recorded_config
 from training.release import release
 from training.watching import Metrics, Watch, watch
 from training.worlds import open_traces, tape_maker
@@ -39,6 +40,7 @@ def run(
     config: str,
     scenarios: Sequence[str],
     traces: Path | None,
+    recording: Path | None,
     steps: int | None,
     minutes: float | None,
     seed: int | None,
@@ -48,12 +50,14 @@ def run(
 ) -> None:
     """Read the options, train, say where the model is."""
     chosen = overridden(load_config(config), scenarios, steps, seed)
+    make = tape_maker(open_traces(traces))
+    if recording is not None:
+        chosen, make = recorded_config(recording, out, chosen)
     if resume:
         chosen = _as_begun(load_checkpoint(out / CHECKPOINT).config, steps)
     beside = Console(stderr=True)
     with Live(console=beside, refresh_per_second=1, transient=True) as live:
         report = _spoken if as_json else _unspoken
-        make = tape_maker(open_traces(traces))
         model = train(chosen, out, minutes=minutes, resume=resume, make=make, report=report, live=live)
     beside.print(f"the model is in {model}; look at it with: pilotfish evaluate {model}")
 

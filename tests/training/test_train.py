@@ -196,8 +196,8 @@ def test_json_says_one_object_for_each_look(
 ) -> None:
     monkeypatch.setattr(training, "load_config", lambda name: tiny())
     training.run(
-        config="tiny", scenarios=[], traces=None, steps=None, minutes=None, seed=None, out=tmp_path, resume=False,
-        as_json=True,
+        config="tiny", scenarios=[], traces=None, recording=None, steps=None, minutes=None, seed=None, out=tmp_path,
+        resume=False, as_json=True,
     )  # fmt: skip
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert lines[0]["decisions"] == 0
