@@ -21,14 +21,13 @@ from envs.workloads.scenario import Scenario, load_scenario, scenario_names
 from models.manifest import MODEL_FILE
 from models.onnx_scorer import OnnxScorer
 from training.bound_study import has_headroom, headroom_closed, read_headroom
-from training.cem import limited
 from training.comparison import Comparison, harms
 from training.config import FIRST_HELD_OUT_SEED
 from training.contestants import DEFAULT_FOLDER, GPU_FOLDER, Contestant
 from training.evaluate import Exam, compare, line_up, outcomes_of
 from training.gpu_lists import gpu_list_results
 from training.sweeps import LARGE_NODES, sized
-from training.worlds import open_traces, provenance
+from training.worlds import limited, open_traces, provenance
 
 EPISODES = 200
 LARGE_EPISODES = 8

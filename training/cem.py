@@ -34,6 +34,7 @@ from envs.workloads.synthetic import GENERATOR_VERSION, make_tapes
 from envs.workloads.tape import Tape
 from models.linear import MIX, load_linear, read_vectors, write_vectors
 from training.play import play
+from training.worlds import limited
 
 MIX_SCENARIOS = ("microservices", "bursts", "edge", "overload", "mixed", "deployments")  # gpu has a model of its own
 MOST_NODES = 100  # as the policy: more are left for the test of whether it generalises
@@ -229,13 +230,6 @@ def worlds_of(name: str) -> list[Scenario]:
     if name == MIX:
         return [limited(load_scenario(scenario), MOST_NODES) for scenario in MIX_SCENARIOS]
     return [limited(load_scenario(name), MOST_NODES)]
-
-
-def limited(world: Scenario, most_nodes: int) -> Scenario:
-    """The same world with no more nodes than this; another digest, if that changes it."""
-    count = world.nodes.count
-    most = count.model_copy(update={"low": min(count.low, most_nodes), "high": min(count.high, most_nodes)})
-    return world.model_copy(update={"nodes": world.nodes.model_copy(update={"count": most})})
 
 
 def run(names: list[str], *, decisions: int, seed: int, out: Path, as_json: bool, search: Search | None = None) -> None:

@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from agent.errors import InputError
 from agent.heuristics.registry import SCORERS
-from envs.workloads.scenario import Scenario, Span, load_scenario
+from envs.workloads.scenario import Scenario, load_scenario
+from training.worlds import limited
 
 FOLDER = Path(__file__).parent / "configs"
 FIRST_HELD_OUT_SEED = 1_000_000  # training stays below it, evaluation begins there
@@ -106,15 +107,6 @@ class TrainConfig(Part):
 
     def scenarios(self) -> list[Scenario]:
         return [limited(load_scenario(world.scenario), self.most_nodes) for world in self.worlds]
-
-
-def limited(scenario: Scenario, most_nodes: int) -> Scenario:
-    """The same world with no more nodes than this."""
-    count = scenario.nodes.count
-    if count.high <= most_nodes:
-        return scenario
-    fewer = scenario.nodes.model_copy(update={"count": Span(low=min(count.low, most_nodes), high=most_nodes)})
-    return scenario.model_copy(update={"nodes": fewer})
 
 
 def load_config(name: str) -> TrainConfig:

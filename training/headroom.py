@@ -28,11 +28,10 @@ from agent.scorer import Scorer
 from envs.workloads.scenario import Scenario, load_scenario
 from envs.workloads.tape import Tape
 from models.linear import MIX, RELEASED, load_linear, vector_names
-from training.cem import limited
 from training.play import play
 from training.rollouts import Search, rollouts
 from training.statistics import paired_difference
-from training.worlds import make_worlds, provenance
+from training.worlds import limited, make_worlds, provenance
 
 SMALL_PCT = 3.0  # attainable headroom below this, or not above its interval, is marked
 AT_ONCE = 4  # episodes: more would only take memory

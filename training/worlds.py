@@ -23,6 +23,13 @@ def make_world(scenario: Scenario, seed: int, index: int, traces: TraceFolder | 
     return tape if traces is None else traces.applied(scenario, tape, seed, index)
 
 
+def limited(world: Scenario, most_nodes: int) -> Scenario:
+    """The same world with no more nodes than this; another digest, if that changes it."""
+    count = world.nodes.count
+    most = count.model_copy(update={"low": min(count.low, most_nodes), "high": min(count.high, most_nodes)})
+    return world.model_copy(update={"nodes": world.nodes.model_copy(update={"count": most})})
+
+
 def tape_maker(traces: TraceFolder | None) -> TapeMaker:
     """How training makes its tapes."""
     return make_tape if traces is None else lambda scenario, seed, index: make_world(scenario, seed, index, traces)

@@ -17,8 +17,9 @@ from envs.workloads.scenario import Scenario, load_scenario
 from envs.workloads.synthetic import make_tapes
 from models.linear import MIX, load_linear, read_vectors
 from training import cem
-from training.cem import Cloud, Search, costs_of, feature_spread, generations, limited, starts, worlds_of
+from training.cem import Cloud, Search, costs_of, feature_spread, generations, starts, worlds_of
 from training.play import play
+from training.worlds import limited
 
 pytestmark = pytest.mark.timeout(600)
 
