@@ -23,7 +23,12 @@ COMMANDS = [
 ]
 PLAYED = [command[1:] for command in COMMANDS if command[0] == ".venv/bin/pilotfish"]
 CURLS = [command for command in COMMANDS if command[0] == "curl"]
-LONG = {"headroom", "benchmark"}  # minutes: here only their options are read; tests of their own run the work
+LONG = {
+    "headroom",
+    "benchmark",
+    "train",
+    "evaluate",
+}  # minutes: here only their options are read; tests of their own run the work
 
 
 def test_every_command_is_of_a_kind_that_is_run_here_or_elsewhere():
@@ -54,7 +59,7 @@ def test_first_score_of_the_demo_has_what_the_readme_says(command):
 @pytest.fixture
 def without_the_long_work(monkeypatch) -> list[object]:
     done: list[object] = []
-    for work in ("training.headroom.run", "benchmarks.report.show"):
+    for work in ("training.headroom.run", "benchmarks.report.show", "training.train.run", "training.evaluate.run"):
         monkeypatch.setattr(work, lambda *given, **options: done.append((given, options)))
     return done
 
