@@ -56,7 +56,6 @@ class Decisions:
     last_value: FloatArray  # (clusters,)
     elapsed_s: FloatArray  # (steps, clusters)
     active: BoolArray  # (steps, clusters)
-    usd_per_hour: FloatArray  # (clusters,): all terms
 
 
 class _Steps:
@@ -88,7 +87,6 @@ def play_episodes(act: Act, tape: Tape, group_size: int, own_account: bool, thre
     usd_of_terms = SHARED_USD if own_account else ALL_USD
     steps, encoding = _Steps(), env.encode()
     actions = np.zeros(env.clusters, dtype=np.int64)
-    began_s, paid_usd = env.clock_s.copy(), np.zeros(env.clusters)
     while not env.done.all():
         rows = np.flatnonzero(~env.done)
         nodes, pod, mask = encoding.nodes[rows], encoding.pod[rows], env.candidates()[rows].copy()
@@ -99,7 +97,6 @@ def play_episodes(act: Act, tape: Tape, group_size: int, own_account: bool, thre
         before_usd = env.live.pod_credit[rows, waiting] if own_account else np.zeros(mask.shape, dtype=np.float32)
         terms = env.step(actions, encoding)
         bound = env.live.pod_state[rows, waiting, POD_STATE.node].astype(np.int64)
-        paid_usd += terms @ ALL_USD
         steps.rows.append(rows)
         steps.note(
             nodes=nodes, pod=pod, mask=mask, action=choice.action, log_p=choice.log_p, value=choice.value,
@@ -108,10 +105,10 @@ def play_episodes(act: Act, tape: Tape, group_size: int, own_account: bool, thre
             elapsed_s=(env.clock_s - before_s)[rows], step=np.full(len(rows), len(steps.rows) - 1), cluster=rows,
         )  # fmt: skip
     last_value = act(encoding.nodes, encoding.pod, env.candidates()).value
-    return _decisions(env, steps, last_value, paid_usd * 3600.0 / np.maximum(env.clock_s - began_s, 1.0), own_account)
+    return _decisions(env, steps, last_value, own_account)
 
 
-def _decisions(env: BatchEnv, steps: _Steps, last_value: FloatArray, usd_per_hour: FloatArray, own: bool) -> Decisions:
+def _decisions(env: BatchEnv, steps: _Steps, last_value: FloatArray, own: bool) -> Decisions:
     cluster, pod_index = steps.joined("cluster"), steps.joined("pod_index")
     final_usd = env.live.pod_credit[cluster, pod_index] if own else np.zeros_like(steps.joined("before_usd"))
     active = np.zeros((len(steps.rows), env.clusters), dtype=np.bool_)
@@ -123,5 +120,4 @@ def _decisions(env: BatchEnv, steps: _Steps, last_value: FloatArray, usd_per_hou
         explored=steps.joined("explored"),
         cost_usd=steps.dense("cost_usd", env.clusters), value=steps.dense("value", env.clusters),
         last_value=last_value, elapsed_s=steps.dense("elapsed_s", env.clusters), active=active,
-        usd_per_hour=usd_per_hour,
     )  # fmt: skip
