@@ -11,13 +11,13 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from agent.errors import InputError
+from envs.live.snapshot import ClusterSource
 from serving.decide import Decider
 from serving.observability import Metrics, RequestMetrics
 from serving.routes import health, score, state
 from serving.routes.http import error_reply
 from serving.settings import Settings
 from serving.sidecar import Sidecar
-from serving.snapshot import ClusterSource
 
 logger = logging.getLogger(__name__)
 

@@ -20,10 +20,10 @@ from agent.feasibility import feasibility
 from agent.ladder import Freshness, Ladder, Skip, standard_ladder
 from agent.quantise import quantise
 from agent.scorer import METRIC_GROUPS, Scores
+from envs.live.snapshot import Snapshot
 from serving.exploration import Exploration
 from serving.policy import Policy, load_policy
 from serving.settings import Settings
-from serving.snapshot import Snapshot
 
 Ages = dict[str, float | None]
 

@@ -16,12 +16,12 @@ from agent.demand import ObservedDemand, Use
 from agent.feasibility import BYTES_PER_MIB
 from agent.nodetable import NodeTable
 from envs.dynamics.world import World
+from envs.live.snapshot import Snapshot
 from envs.workloads.scenario import load_scenario
 from envs.workloads.synthetic import make_tape
 from envs.workloads.tape import Tape
 from serving.decide import Decider
 from serving.settings import SimulationSettings
-from serving.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from typing import Annotated
 
 from fastapi import Depends, HTTPException, Request
 
+from envs.live.snapshot import ClusterSource, Snapshot
 from serving.decide import Decider
 from serving.observability import Metrics
 from serving.settings import Settings
-from serving.snapshot import ClusterSource, Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import orjson
 
 from agent.cluster import DEMAND_SOURCES, BoolArray, Demand, Pod
 from agent.errors import InputError
+from envs.live.snapshot import Snapshot
 from serving.decide import Decision
-from serving.snapshot import Snapshot
 from serving.wire import fields
 from serving.wire.fields import Json
 from serving.wire.pod import pod_from_api, pod_from_requirements

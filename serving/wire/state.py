@@ -10,8 +10,8 @@ from typing import Any
 from agent.cluster import ClusterState, FloatArray
 from agent.ladder import Ladder
 from agent.scorer import METRIC_GROUPS
+from envs.live.snapshot import Snapshot
 from serving.policy import Policy
-from serving.snapshot import Snapshot
 
 
 def from_snapshot(snapshot: Snapshot, ladder: Ladder, policy: Policy, assumed: int, now_s: float) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from fastapi.testclient import TestClient
 from agent.cluster import GPU_MILLI, GPUS_PER_NODE, ClusterState, Node, Taint
 from agent.demand import ObservedDemand, Use
 from agent.nodetable import NodeTable
+from envs.live.snapshot import Snapshot
 from serving.app import create_app
 from serving.decide import new_decider
 from serving.observability import Metrics
 from serving.settings import ModelSettings, Settings
-from serving.snapshot import Snapshot
 
 NAMES = ("idle", "busy", "middle", "tainted", "small")
 BYTES_PER_MIB = 2**20

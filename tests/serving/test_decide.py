@@ -6,8 +6,8 @@ import pytest
 from agent.cluster import Pod
 from agent.demand import demand_of
 from agent.scorer import Scores
+from envs.live.snapshot import Snapshot
 from serving.decide import best_node
-from serving.snapshot import Snapshot
 from tests.serving.conftest import NAMES, a_snapshot
 
 POD = Pod(uid="u1", name="web-1", cpu_request_millicores=500, memory_request_bytes=2**28)
