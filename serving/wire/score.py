@@ -10,11 +10,12 @@ import orjson
 
 from agent.cluster import DEMAND_SOURCES, BoolArray, Demand, Pod
 from agent.errors import InputError
+from envs.live import fields
+from envs.live.fields import Json
+from envs.live.pods import pod_from_api
 from envs.live.snapshot import Snapshot
 from serving.decide import Decision
-from serving.wire import fields
-from serving.wire.fields import Json
-from serving.wire.pod import pod_from_api, pod_from_requirements
+from serving.wire.pod import pod_from_requirements
 
 FIELDS = ("pod", "requirements", "nodes", "assume")
 
