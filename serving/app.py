@@ -14,7 +14,7 @@ from agent.errors import InputError
 from envs.live.snapshot import ClusterSource
 from serving.decide import Decider
 from serving.observability import Metrics, RequestMetrics
-from serving.routes import health, score, state
+from serving.routes import decisions, health, score, state
 from serving.routes.http import error_reply
 from serving.settings import Settings
 from serving.sidecar import Sidecar
@@ -34,7 +34,7 @@ def create_app(settings: Settings, source: ClusterSource, decider: Decider, metr
     app.state.sidecar = Sidecar(settings, source, decider, metrics)
     metrics.watch(source.snapshot, decider.ladder, decider.clock, settings.ladder.stale_after_s)
     app.add_middleware(RequestMetrics, metrics=metrics)
-    for routes in (score, state, health):
+    for routes in (score, decisions, state, health):
         app.include_router(routes.router)
     app.add_exception_handler(InputError, _on_input_error)
     app.add_exception_handler(HTTPException, _on_http_error)

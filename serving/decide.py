@@ -8,50 +8,24 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from agent.assumed import Assumed, expected_of, requests_of
 from agent.breaker import Breaker, Clock
-from agent.cluster import BoolArray, ClusterState, Demand, IntArray, Pod
+from agent.cluster import BoolArray, ClusterState, Demand, Pod
 from agent.demand import demand_of
 from agent.feasibility import feasibility
 from agent.ladder import Freshness, Ladder, Skip, standard_ladder
 from agent.quantise import quantise
 from agent.scorer import METRIC_GROUPS, Scores
 from envs.live.snapshot import Snapshot
+from serving.decision import Ages, Decision, Ranking
+from serving.decisions import Decisions
 from serving.exploration import Exploration
 from serving.policy import Policy, load_policy
 from serving.settings import Settings
-
-Ages = dict[str, float | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """The candidates in order: raw values with their source, levels 0 to 10, and the best of them."""
-
-    scores: Scores
-    levels: IntArray  # (nodes,)
-    best: int | None  # index of a node; None without candidates
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The answer for one pod, with everything that explains it."""
-
-    names: tuple[str, ...]
-    candidates: BoolArray  # (nodes,): asked for and feasible
-    ranking: Ranking
-    filtered: dict[str, list[str]]  # nodes that were asked for and cannot take the pod
-    demand: Demand
-    ages_s: Ages  # median over the asked nodes that have the metric
-    model: str | None  # label of the model that answered; None if a heuristic did
-
-    @property
-    def best(self) -> str | None:
-        return None if self.ranking.best is None else self.names[self.ranking.best]
 
 
 class Decider:
@@ -64,6 +38,7 @@ class Decider:
         on_ranking: Callable[[Ranking], None] = lambda ranking: None,
         policy: Policy | None = None,
         exploration: Exploration | None = None,
+        decisions: Decisions | None = None,
     ) -> None:
         self.ladder = ladder
         self.assumed = assumed
@@ -71,23 +46,58 @@ class Decider:
         self.deadline_s = deadline_s
         self.policy = policy or Policy()
         self.exploration = exploration or Exploration()
+        self.decisions = decisions or Decisions()
         self._on_ranking = on_ranking
 
     def decide(self, snapshot: Snapshot, pod: Pod, asked: BoolArray | None = None, assume: bool = True) -> Decision:
         """Score the asked nodes (all by default); a pod with a UID then counts on the best one until it is seen."""
         now_s = self.clock()
+        decision = self.consider(snapshot, pod, asked)
+        if assume and pod.uid and decision.best is not None:
+            demand = decision.demand
+            self.assumed.assume(pod.uid, decision.best, requests_of(demand), expected_of(demand), now_s)
+        return self._noted(decision, now_s)
+
+    def consider(self, snapshot: Snapshot, pod: Pod, asked: BoolArray | None = None) -> Decision:
+        """What ``decide`` would answer, without any consequence."""
+        now_s = self.clock()
         state = self.assumed.added_to(snapshot.state_at(now_s), snapshot.index_of, now_s, without_uid=pod.uid)
         asked = np.ones(len(snapshot.nodes), dtype=np.bool_) if asked is None else asked
         feasible = feasibility(snapshot.nodes, state, pod)
         demand = demand_of(pod, snapshot.observed, state, snapshot.siblings_of(pod), snapshot.queue_length)
+        filtered = {name: why for name, why in feasible.reasons.items() if asked[snapshot.index_of[name]]}
         candidates = feasible.mask & asked
         ranking = self.rank(state, demand, candidates, pod.uid or pod.name, now_s + self.deadline_s)
-        names = snapshot.nodes.names
-        if assume and pod.uid and ranking.best is not None:
-            self.assumed.assume(pod.uid, names[ranking.best], requests_of(demand), expected_of(demand), now_s)
-        filtered = {name: why for name, why in feasible.reasons.items() if asked[snapshot.index_of[name]]}
-        model = self.policy.label_for(demand, ranking.scores.source)
-        return Decision(names, candidates, ranking, filtered, demand, median_ages(state, asked), model)
+        return Decision(
+            pod=pod,
+            names=snapshot.nodes.names,
+            candidates=candidates,
+            ranking=ranking,
+            filtered=filtered,
+            state=state,
+            demand=demand,
+            ages_s=median_ages(state, asked),
+            model=self.policy.label_for(demand, ranking.scores.source),
+            deadline_s=self.deadline_s,
+        )
+
+    def decide_offered(self, snapshot: Snapshot, pod: Pod, demand: Demand, candidates: BoolArray) -> Decision:
+        """The same for a caller that knows the demand and the candidates already, and keeps its own placements."""
+        now_s = self.clock()
+        ranking = self.rank(snapshot.state, demand, candidates, pod.uid)
+        decision = Decision(
+            pod=pod,
+            names=snapshot.nodes.names,
+            candidates=candidates,
+            ranking=ranking,
+            filtered={},
+            state=snapshot.state,
+            demand=demand,
+            ages_s=median_ages(snapshot.state, candidates),
+            model=self.policy.label_for(demand, ranking.scores.source),
+            deadline_s=self.deadline_s,
+        )
+        return self._noted(decision, now_s)
 
     def rank(
         self, state: ClusterState, demand: Demand, candidates: BoolArray, key: str, deadline_s: float | None = None
@@ -96,9 +106,13 @@ class Decider:
         deadline_s = self.clock() + self.deadline_s if deadline_s is None else deadline_s
         explored = self.exploration.scores(key, candidates)
         scores = explored or self.ladder.score(state, demand, candidates, deadline_s)
-        ranking = Ranking(scores, quantise(scores.values, candidates), best_node(scores, candidates, key))
-        self._on_ranking(ranking)
-        return ranking
+        return Ranking(scores, quantise(scores.values, candidates), best_node(scores, candidates, key))
+
+    def _noted(self, decision: Decision, began_s: float) -> Decision:
+        decision = replace(decision, took_s=self.clock() - began_s)
+        self._on_ranking(decision.ranking)
+        self.decisions.note(decision)
+        return decision
 
 
 def best_node(scores: Scores, candidates: BoolArray, key: str) -> int | None:
@@ -139,4 +153,5 @@ def new_decider(
         on_ranking,
         policy,
         Exploration(settings.exploration.share),
+        Decisions(settings.decisions.keep),
     )

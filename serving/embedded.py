@@ -11,7 +11,7 @@ import logging
 import threading
 
 from agent.breaker import Clock
-from agent.cluster import Node
+from agent.cluster import Node, Pod
 from agent.demand import ObservedDemand, Use
 from agent.feasibility import BYTES_PER_MIB
 from agent.nodetable import NodeTable
@@ -75,12 +75,16 @@ class EmbeddedSimulation:
             if self._stopping.wait(max(due_in_s, 0.0)):
                 return
             self._newest = snapshot_of(world, nodes, self._clock())
-            ranking = self._decider.rank(
-                self._newest.state, world.demand(), world.candidates(), f"{episode}/{world.pod}"
-            )
-            if ranking.best is None:
-                raise RuntimeError("the world offered a pod without a candidate")
-            world.step(ranking.best)
+            self._place(world, self._newest, episode)
+
+    def _place(self, world: World, snapshot: Snapshot, episode: int) -> None:
+        """One pod: decided, placed, and, as a watch would, told where it really went."""
+        pod = pod_of(world, episode)
+        decision = self._decider.decide_offered(snapshot, pod, world.demand(), world.candidates())
+        if decision.ranking.best is None:
+            raise RuntimeError("the world offered a pod without a candidate")
+        self._decider.decisions.on_bound(pod.uid, decision.names[world.bound_to(decision.ranking.best)])
+        world.step(decision.ranking.best)
 
 
 def snapshot_of(world: World, nodes: NodeTable, now_s: float) -> Snapshot:
@@ -97,6 +101,21 @@ def snapshot_of(world: World, nodes: NodeTable, now_s: float) -> Snapshot:
         ),
         pods_by_app={(NAMESPACE, app_name(app)): knowledge.app_pods[app].copy() for app in apps},
         queue_length=len(world.waiting),
+    )
+
+
+def pod_of(world: World, episode: int) -> Pod:
+    """The pod that waits for a decision, as the API server would describe it."""
+    tape, index = world.tape, world.pod
+    app = app_name(int(tape.pod_app[index])) if tape.pod_labelled[index] else ""
+    name = f"{app or 'pod'}-{index:05d}"
+    return Pod(
+        uid=f"simulated-{episode}-{index}",
+        name=name,
+        namespace=NAMESPACE,
+        app=app,
+        cpu_request_millicores=int(tape.pod_cpu_request_millicores[index]),
+        memory_request_bytes=int(tape.pod_memory_request_mib[index] * BYTES_PER_MIB),
     )
 
 

@@ -27,7 +27,8 @@ from agent.breaker import Clock
 from agent.ladder import Ladder, Skip
 from agent.scorer import METRIC_GROUPS
 from envs.live.snapshot import Snapshot
-from serving.decide import Ranking, median_ages
+from serving.decide import median_ages
+from serving.decision import Ranking
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 UNKNOWN_ROUTE = "unknown"  # one label for every path that does not exist, or anybody could fill the memory

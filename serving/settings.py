@@ -81,6 +81,12 @@ class AssumedSettings(Group):
     window_s: float = Field(60.0, gt=0, description="window of the rates in the metrics: [60s] in the queries")
 
 
+class DecisionsSettings(Group):
+    """The last decisions, in memory."""
+
+    keep: int = Field(1000, ge=1, le=100_000, description="how many decisions GET /v1/decisions remembers")
+
+
 class SimulationSettings(Group):
     """The simulated cluster that answers when there is no real one."""
 
@@ -100,6 +106,7 @@ class Settings(BaseSettings):
     exploration: ExplorationSettings = ExplorationSettings()
     breaker: BreakerSettings = BreakerSettings()
     assumed: AssumedSettings = AssumedSettings()
+    decisions: DecisionsSettings = DecisionsSettings()
     simulation: SimulationSettings = SimulationSettings()
 
 

@@ -66,6 +66,14 @@ class World(Cluster):
         queue_length = len(self.waiting)
         return self.knowledge.no_demand(queue_length) if self.done else self.knowledge.demand(self.pod, queue_length)
 
+    def bound_to(self, node: int) -> int:
+        """Where the pod goes if we prefer this node: other plugins' scores are added, now and then another one wins."""
+        override = float(self.tape.pod_override[self.pod])
+        if override < 0:
+            return node
+        others = np.flatnonzero(self.mask)
+        return int(others[min(int(override * len(others)), len(others) - 1)])
+
     def step(self, node: int) -> FloatArray:
         """Place the pod, go on to the next decision, return the costs of the time between (see costs.TERMS)."""
         if self.done:
@@ -99,7 +107,7 @@ class World(Cluster):
 
     def _decide(self, node: int) -> None:
         demand = self.demand()
-        pod, bound = self.pod, self._bound_to(node)
+        pod, bound = self.pod, self.bound_to(node)
         del self.waiting[self.offered]
         placement = self.place(pod, bound, self.clock_s)
         placement.visible_at = self.decisions + int(self.tape.pod_visible_after[pod])
@@ -111,14 +119,6 @@ class World(Cluster):
             self.knowledge.assume(placement, node)
         self.decisions += 1
         self._reveal()
-
-    def _bound_to(self, node: int) -> int:
-        """Other plugins' scores are added to ours: now and then another candidate wins."""
-        override = float(self.tape.pod_override[self.pod])
-        if override < 0:
-            return node
-        others = np.flatnonzero(self.mask)
-        return int(others[min(int(override * len(others)), len(others) - 1)])
 
     def _reveal(self) -> None:
         """The watch shows bindings some decisions late."""

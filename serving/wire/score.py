@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import orjson
 
-from agent.cluster import DEMAND_SOURCES, BoolArray, Demand, Pod
+from agent.cluster import BoolArray, Pod
 from agent.errors import InputError
 from envs.live import fields
 from envs.live.fields import Json
 from envs.live.pods import pod_from_api
 from envs.live.snapshot import Snapshot
-from serving.decide import Decision
+from serving.decision import Decision
+from serving.summary import from_demand, scored
 from serving.wire.pod import pod_from_requirements
 
 FIELDS = ("pod", "requirements", "nodes", "assume")
@@ -65,36 +66,16 @@ def asked_nodes(request: ScoreRequest, snapshot: Snapshot) -> BoolArray | None:
 
 
 def from_decision(decision: Decision, warnings: tuple[str, ...], deadline_ms: float) -> dict[str, Any]:
-    ranking = decision.ranking
-    best_first = sorted(np.flatnonzero(decision.candidates).tolist(), key=lambda node: -ranking.scores.values[node])
+    scores = decision.ranking.scores
     return {
-        "scores": [
-            {
-                "node": decision.names[node],
-                "score": int(ranking.levels[node]),
-                "value": float(ranking.scores.values[node]),
-            }
-            for node in best_first
-        ],
+        "scores": scored(decision),
         "best": decision.best,
-        "source": ranking.scores.source,
-        "reason": ranking.scores.reason,
+        "source": scores.source,
+        "reason": scores.reason,
         "ages_s": decision.ages_s,
         "filtered": decision.filtered,
-        "demand": _from_demand(decision.demand),
+        "demand": from_demand(decision.demand),
         "warnings": warnings,
         "model": decision.model,
         "deadline_ms": deadline_ms,
-    }
-
-
-def _from_demand(demand: Demand) -> dict[str, Any]:
-    """What the pod is expected to use, and how that is known."""
-    return {
-        "cpu_millicores": float(demand.expected_cpu_millicores),
-        "memory_mib": float(demand.expected_memory_mib),
-        "rx_mbps": float(demand.expected_rx_mbps),
-        "tx_mbps": float(demand.expected_tx_mbps),
-        "source": DEMAND_SOURCES[int(demand.demand_source)],
-        "siblings": int(demand.siblings),
     }

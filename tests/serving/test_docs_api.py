@@ -42,3 +42,13 @@ def test_every_field_of_the_body_is_described():
 
 def test_every_requirement_is_named():
     assert [name for name in REQUIREMENTS if f"`{name}`" not in TEXT] == []
+
+
+def test_every_field_of_a_decision_is_described(client):
+    client.post("/v1/score", json={"requirements": {"uid": "u1"}})
+    (listed,) = client.get("/v1/decisions?uid=u1").json()["decisions"]
+    rows = TEXT.partition("| field of a decision | meaning |")[2].partition("\n\n")[0]
+    named = [
+        name for row in rows.splitlines() for name in re.findall(r"`(\w+)`", row.partition("|")[2].partition("|")[0])
+    ]
+    assert sorted(named) == sorted(listed)

@@ -132,3 +132,12 @@ def test_stop_returns_at_once_while_the_next_pod_is_awaited(start):
 def test_an_unknown_scenario_is_refused_before_anything_starts(live_decider):
     with pytest.raises(InputError, match=r"choose one of .*microservices"):
         EmbeddedSimulation(SimulationSettings(scenario="nowhere"), live_decider, time.monotonic)
+
+
+def test_decisions_of_the_simulation_are_noted_with_the_node_that_the_pod_really_got(start, live_decider):
+    start(speed=100)
+    wait_for(lambda: len(live_decider.decisions) >= 200)
+    listed = [noted.summary() for noted in live_decider.decisions.last(200)][1:]  # the newest may wait for its binding
+    assert all(each["bound"] for each in listed)
+    elsewhere = sum(each["bound"] != each["best"] for each in listed)
+    assert 0 < elsewhere < 60, "other plugins' scores win now and then"
