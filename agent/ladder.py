@@ -82,6 +82,10 @@ class Ladder:
         self._clock = clock
         self._on_skip = on_skip
 
+    def with_steps(self, steps: Sequence[Step]) -> Ladder:
+        """The same with other steps; whoever climbs this one now is not disturbed."""
+        return Ladder(steps, self._clock, self._on_skip)
+
     def score(self, state: ClusterState, demand: Demand, candidates: BoolArray, deadline_s: float = math.inf) -> Scores:
         """Score one cluster; ``deadline_s`` is a time of the ladder's clock, after which no step is begun."""
         if not candidates.any():

@@ -23,16 +23,20 @@ logger = logging.getLogger(__name__)
 
 
 def create_app(settings: Settings, source: ClusterSource, decider: Decider, metrics: Metrics) -> FastAPI:
+    sidecar = Sidecar(settings, source, decider, metrics)
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        source.start()
+        for part in sidecar.background:
+            part.start()
         yield
-        source.stop()
+        for part in reversed(sidecar.background):
+            part.stop()
 
     # The interactive pages load scripts from elsewhere; the description itself is at /openapi.json.
     app = FastAPI(title="Pilotfish", docs_url=None, redoc_url=None, lifespan=lifespan)
-    app.state.sidecar = Sidecar(settings, source, decider, metrics)
-    metrics.watch(source.snapshot, decider.ladder, decider.clock, settings.ladder.stale_after_s)
+    app.state.sidecar = sidecar
+    metrics.watch(source.snapshot, decider, lambda: sidecar.settings.ladder.stale_after_s)
     app.add_middleware(RequestMetrics, metrics=metrics)
     for routes in (score, decisions, state, health):
         app.include_router(routes.router)

@@ -13,17 +13,18 @@ from dataclasses import replace
 import numpy as np
 
 from agent.assumed import Assumed, expected_of, requests_of
-from agent.breaker import Breaker, Clock
+from agent.breaker import Clock
 from agent.cluster import BoolArray, ClusterState, Demand, Pod
 from agent.demand import demand_of
 from agent.feasibility import feasibility
-from agent.ladder import Freshness, Ladder, Skip, standard_ladder
+from agent.ladder import Ladder, Skip
 from agent.quantise import quantise
 from agent.scorer import METRIC_GROUPS, Scores
 from envs.live.snapshot import Snapshot
 from serving.decision import Ages, Decision, Ranking
 from serving.decisions import Decisions
 from serving.exploration import Exploration
+from serving.ladder import changed_ladder, new_ladder
 from serving.policy import Policy, load_policy
 from serving.settings import Settings
 
@@ -48,6 +49,13 @@ class Decider:
         self.exploration = exploration or Exploration()
         self.decisions = decisions or Decisions()
         self._on_ranking = on_ranking
+
+    def reconfigure(self, settings: Settings, policy: Policy, keep_breakers: bool = True) -> None:
+        """Other settings or models while requests go on."""
+        self.ladder = changed_ladder(self.ladder, settings, self.clock, policy, keep_breakers)
+        self.policy = policy
+        self.exploration = Exploration(settings.exploration.share)
+        self.deadline_s = settings.ladder.deadline_ms / 1000.0
 
     def decide(self, snapshot: Snapshot, pod: Pod, asked: BoolArray | None = None, assume: bool = True) -> Decision:
         """Score the asked nodes (all by default); a pod with a UID then counts on the best one until it is seen."""
@@ -137,16 +145,10 @@ def median_ages(state: ClusterState, asked: BoolArray) -> Ages:
 def new_decider(
     settings: Settings, clock: Clock, on_ranking: Callable[[Ranking], None], on_skip: Callable[[Skip], None]
 ) -> Decider:
-    """The ladder as the settings say; without a usable model it begins with the heuristics."""
-    freshness = Freshness(settings.ladder.stale_after_s, settings.ladder.min_fresh_share)
-    breaker = settings.breaker
+    """Ready to answer as the settings say."""
     policy = load_policy(settings.model)
-
-    def new_breaker() -> Breaker:
-        return Breaker(clock, breaker.failures_to_open, breaker.cooldown_s)
-
     return Decider(
-        standard_ladder(clock, new_breaker, freshness, on_skip, policy.scorer),
+        new_ladder(settings, clock, policy, on_skip),
         Assumed(settings.assumed.provisional_s, settings.assumed.bound_s, settings.assumed.window_s),
         clock,
         settings.ladder.deadline_ms / 1000.0,

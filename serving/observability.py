@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, MutableMapping
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,12 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agent.breaker import Clock
-from agent.ladder import Ladder, Skip
+from agent.ladder import Skip
 from agent.scorer import METRIC_GROUPS
 from envs.live.snapshot import Snapshot
-from serving.decide import median_ages
+from serving.decide import Decider, median_ages
 from serving.decision import Ranking
+from serving.policy import Policy
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 UNKNOWN_ROUTE = "unknown"  # one label for every path that does not exist, or anybody could fill the memory
@@ -54,6 +55,18 @@ class Metrics:
             "pilotfish_ladder_step_skipped_total", "Steps skipped", ["step", "reason"], registry=self.registry
         )
 
+        self.reloads = Counter(
+            "pilotfish_reloads_total", "Settings and models read again", ["what", "result"], registry=self.registry
+        )
+        for what, result in product(("settings", "model"), ("good", "bad")):
+            self.reloads.labels(what, result)  # from 0 on: the first one must show as a rise
+
+    def on_settings(self, good: bool) -> None:
+        self.reloads.labels("settings", "good" if good else "bad").inc()
+
+    def on_reload(self, policy: Policy) -> None:
+        self.reloads.labels("model", "bad" if policy.problems else "good").inc()
+
     def on_ranking(self, ranking: Ranking) -> None:
         self.decisions.labels(ranking.scores.source).inc()
 
@@ -61,10 +74,10 @@ class Metrics:
         self.skips.labels(skip.step, skip.reason).inc()
 
     def watch(
-        self, snapshot: Callable[[], Snapshot | None], ladder: Ladder, clock: Clock, stale_after_s: float
+        self, snapshot: Callable[[], Snapshot | None], decider: Decider, stale_after_s: Callable[[], float]
     ) -> None:
         """Also export what can be read from the cluster state and the ladder."""
-        self.registry.register(_StateCollector(snapshot, ladder, clock, stale_after_s))
+        self.registry.register(_StateCollector(snapshot, decider, stale_after_s))
 
     def exposition(self) -> bytes:
         return generate_latest(self.registry)
@@ -72,11 +85,10 @@ class Metrics:
 
 class _StateCollector(Collector):
     def __init__(
-        self, snapshot: Callable[[], Snapshot | None], ladder: Ladder, clock: Clock, stale_after_s: float
+        self, snapshot: Callable[[], Snapshot | None], decider: Decider, stale_after_s: Callable[[], float]
     ) -> None:
         self._snapshot = snapshot
-        self._ladder = ladder
-        self._clock = clock
+        self._decider = decider
         self._stale_after_s = stale_after_s
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -87,12 +99,12 @@ class _StateCollector(Collector):
 
     def _breakers(self) -> GaugeMetricFamily:
         gauge = GaugeMetricFamily("pilotfish_breaker_open", "1 while a step is left alone", labels=["step"])
-        for step in self._ladder.steps:
+        for step in self._decider.ladder.steps:
             gauge.add_metric([step.scorer.name], float(step.breaker.state != "closed"))
         return gauge
 
     def _ages(self, snapshot: Snapshot) -> Iterator[GaugeMetricFamily]:
-        now_s = self._clock()
+        now_s = self._decider.clock()
         state = snapshot.state_at(now_s)
         ages = GaugeMetricFamily("pilotfish_metric_age_seconds", "Age on the median node", labels=["group"])
         stale = GaugeMetricFamily("pilotfish_nodes_without_metric", "Nodes without a fresh value", labels=["group"])
@@ -100,7 +112,7 @@ class _StateCollector(Collector):
         for group, age_s in median_ages(state, everywhere).items():
             ages.add_metric([group], float("nan") if age_s is None else age_s)
         for group in METRIC_GROUPS:
-            fresh = getattr(state, f"{group}_age_s") <= self._stale_after_s
+            fresh = getattr(state, f"{group}_age_s") <= self._stale_after_s()
             stale.add_metric([group], float((~fresh).sum()))
         yield ages
         yield stale

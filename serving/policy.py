@@ -77,8 +77,27 @@ def load_policy(settings: ModelSettings) -> Policy:
     return Policy(None if default is None else PolicyChoice(default, gpu), tuple(problems))
 
 
+def reload_policy(settings: ModelSettings, old: Policy) -> Policy:
+    """The models as they are now; if one of them cannot be used, all the old ones stay, with the new problems."""
+    policy = load_policy(settings)
+    if not policy.problems:
+        return policy
+    logger.error("the models stay as they were: %s", "; ".join(policy.problems))
+    return Policy(old.scorer, policy.problems)
+
+
+def model_folders(settings: ModelSettings) -> list[Path]:
+    """Where the models of these settings are."""
+    named: list[tuple[str, Kind]] = [(settings.folder, "default"), (settings.gpu_folder, "gpu")]
+    return [_folder(name, kind) for name, kind in named if name != NO_MODEL]
+
+
+def _folder(named: str, kind: Kind) -> Path:
+    return RELEASED / kind if named == RELEASED_MODEL else Path(named)
+
+
 def _load(named: str, kind: Kind) -> OnnxScorer | None:
-    folder = RELEASED / kind if named == RELEASED_MODEL else Path(named)
+    folder = _folder(named, kind)
     need_not_be = kind == "gpu" and named == RELEASED_MODEL
     if named == NO_MODEL or (need_not_be and not folder.exists()):
         return None

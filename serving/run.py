@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import socket
 import time
 
@@ -11,33 +12,26 @@ from fastapi import FastAPI
 
 from agent.errors import InputError
 from serving.app import create_app
+from serving.configuration import ConfigurationSource
 from serving.decide import new_decider
 from serving.embedded import EmbeddedSimulation
+from serving.logs import set_up_logging
 from serving.observability import Metrics
-from serving.settings import ServerSettings, Settings, load_settings
+from serving.reloading import watcher_of
+from serving.settings import ServerSettings, Settings
+from serving.sidecar import Sidecar
 
 logger = logging.getLogger(__name__)
 
 SHUTDOWN_S = 1  # for requests under way; a scheduler that loses one simply asks again
 
 
-def demo(
-    host: str | None = None, port: int | None = None, scenario: str | None = None, seed: int | None = None
-) -> None:
-    """Serve scores over an embedded simulated cluster."""
-    run(load_settings(server={"host": host, "port": port}, simulation={"scenario": scenario, "seed": seed}))
-
-
-def serve(host: str | None = None, port: int | None = None) -> None:
+def run(source: ConfigurationSource) -> None:
     """Serve scores as the settings say. Until there are collectors for a real cluster, that is the simulation."""
-    run(load_settings(server={"host": host, "port": port}))
-
-
-def run(settings: Settings) -> None:
-    logging.basicConfig(
-        level=settings.server.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    settings = source.read().settings
+    set_up_logging(settings.logging)
     app = sidecar_app(settings)
+    reload_on_change(app.state.sidecar, source)
     listener = _listen(settings.server)
     address = "http://{}:{}".format(*listener.getsockname()[:2])
     logger.info("answering at %s: POST /v1/score, GET /v1/state, /healthz, /readyz, /metrics", address)
@@ -50,6 +44,14 @@ def run(settings: Settings) -> None:
         timeout_graceful_shutdown=SHUTDOWN_S,
     )
     uvicorn.Server(config).run(sockets=[listener])
+
+
+def reload_on_change(sidecar: Sidecar, source: ConfigurationSource) -> None:
+    """Settings and models are read again when their files change, settings also on SIGHUP."""
+    sidecar.live.on_change(lambda settings: set_up_logging(settings.logging))
+    watcher = watcher_of(sidecar.live, sidecar.models, source)
+    sidecar.background.append(watcher)
+    signal.signal(signal.SIGHUP, lambda *_: watcher.soon(lambda: sidecar.live.reload(source.read)))
 
 
 def sidecar_app(settings: Settings) -> FastAPI:

@@ -1,19 +1,18 @@
 """Every setting of the sidecar: grouped, documented, validated once at start, and then passed in.
 
-The environment sets them: ``PILOTFISH_<GROUP>__<FIELD>``, for example ``PILOTFISH_SERVER__PORT=9000``. The table in
-docs/settings.md is made from these classes (``settings_table``), and a test keeps it equal.
+``serving.configuration`` reads them from the command line, the environment (``PILOTFISH_<GROUP>__<FIELD>``, such as
+``PILOTFISH_SERVER__PORT=9000``) and a file. The table in docs/settings.md is made from these classes
+(``settings_table``), and a test keeps it equal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
-
-from agent.errors import InputError
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 ENV_PREFIX = "PILOTFISH_"
 ENV_DELIMITER = "__"
@@ -34,7 +33,6 @@ class ServerSettings(Group):
     max_body_bytes: int = Field(1_048_576, ge=1024, description="longer request bodies are refused with 413")
     max_nodes: int = Field(5000, ge=1, description="most node names that one request may list")
     ready_within_s: float = Field(60.0, gt=0, description="/readyz fails when the cluster state is older than this")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe message to log")
 
 
 class LadderSettings(Group):
@@ -81,6 +79,24 @@ class AssumedSettings(Group):
     window_s: float = Field(60.0, gt=0, description="window of the rates in the metrics: [60s] in the queries")
 
 
+class LoggingSettings(Group):
+    """What is logged, and how."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe message to log")
+    format: Literal["text", "json"] = Field("text", description="lines for people, or one JSON object a line")
+    decision_share: float = Field(
+        0.01, ge=0, le=1, description="share of the decisions that get a line at level info; at debug all do"
+    )
+
+
+class ReloadSettings(Group):
+    """Changes while the sidecar runs."""
+
+    every_s: float = Field(
+        2.0, ge=0, description="how often the settings file and the model folders are looked at; 0 is never"
+    )
+
+
 class DecisionsSettings(Group):
     """The last decisions, in memory."""
 
@@ -106,29 +122,22 @@ class Settings(BaseSettings):
     exploration: ExplorationSettings = ExplorationSettings()
     breaker: BreakerSettings = BreakerSettings()
     assumed: AssumedSettings = AssumedSettings()
+    logging: LoggingSettings = LoggingSettings()
+    reload: ReloadSettings = ReloadSettings()
     decisions: DecisionsSettings = DecisionsSettings()
     simulation: SimulationSettings = SimulationSettings()
 
 
-def load_settings(**overrides: dict[str, Any]) -> Settings:
-    """Settings from the environment, groups given here on top: ``load_settings(server={"port": 9000})``."""
-    given = {
-        group: {key: value for key, value in values.items() if value is not None} for group, values in overrides.items()
-    }
-    try:
-        return Settings(**given)  # type: ignore[arg-type]
-    except ValidationError as why:
-        problems = "; ".join(f"{_variable(error['loc'])}: {error['msg']}" for error in why.errors())
-        raise InputError(f"settings: {problems}") from why
-    except SettingsError as why:  # a whole group was given and is no JSON
-        raise InputError(f"settings: {why}; set single fields as {_variable(('group', 'field'))}") from why
+def group_fields(group: str) -> dict[str, FieldInfo]:
+    """The settings of a group, by name."""
+    return dict(_fields(Settings.model_fields[group]))
 
 
 def settings_rows() -> Iterator[tuple[str, str, str]]:
     """Variable, default and meaning of every setting."""
     for group_name, group in Settings.model_fields.items():
         for name, field in _fields(group):
-            yield _variable((group_name, name)), str(field.default), field.description or ""
+            yield variable((group_name, name)), str(field.default), field.description or ""
 
 
 def settings_table() -> str:
@@ -143,7 +152,7 @@ def _fields(group: FieldInfo) -> Iterator[tuple[str, FieldInfo]]:
         yield from model.model_fields.items()
 
 
-def _variable(location: tuple[int | str, ...]) -> str:
+def variable(location: tuple[int | str, ...]) -> str:
     return ENV_PREFIX + ENV_DELIMITER.join(str(part).upper() for part in location)
 
 

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from fastapi import Depends, HTTPException, Request
 
 from envs.live.snapshot import ClusterSource, Snapshot
 from serving.decide import Decider
+from serving.logs import DecisionLog
 from serving.observability import Metrics
+from serving.reloading import LiveSettings, ModelKeeper
 from serving.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
+class Background(Protocol):
+    """Something that works while the application runs."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
 class Sidecar:
-    settings: Settings
-    source: ClusterSource
-    decider: Decider
-    metrics: Metrics
+    """What the settings say is asked for anew each time: they can change while requests go on."""
+
+    def __init__(self, settings: Settings, source: ClusterSource, decider: Decider, metrics: Metrics) -> None:
+        self.source = source
+        self.decider = decider
+        self.metrics = metrics
+        self.live = LiveSettings(settings, metrics.on_settings)
+        self.models = ModelKeeper(decider, settings, metrics.on_reload)
+        self.live.on_change(self.models.apply)
+        decider.decisions.listen(DecisionLog(lambda: self.settings.logging))
+        self.background: list[Background] = [source]
+
+    @property
+    def settings(self) -> Settings:
+        return self.live.current
 
 
 def _sidecar(request: Request) -> Sidecar:

@@ -17,4 +17,6 @@ async def state(sidecar: TheSidecar, snapshot: TheSnapshot) -> Response:
     """Every node with its figures and their ages."""
     decider = sidecar.decider
     described = from_snapshot(snapshot, decider.ladder, decider.policy, len(decider.assumed), decider.clock())
+    live = sidecar.live
+    described["settings"] = {"problem": live.problem or None, "need_restart": live.waiting}
     return json_reply(described)

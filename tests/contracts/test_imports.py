@@ -18,7 +18,7 @@ SCORE_ONE_POD = """
 import json, sys, threading, time, urllib.error, urllib.request
 import uvicorn
 from serving.run import sidecar_app
-from serving.settings import load_settings
+from serving.configuration import load_settings
 
 server = uvicorn.Server(uvicorn.Config(sidecar_app(load_settings()), port=0, log_level="error"))
 threading.Thread(target=server.run, daemon=True).start()

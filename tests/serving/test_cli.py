@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import serving.cli
+from serving.configuration import ConfigurationSource
 from serving.settings import Settings
 
 
@@ -14,11 +15,11 @@ def started(monkeypatch):
     """Runs a command without listening anywhere, and gives the settings it would have run with."""
 
     def start(*arguments: str) -> Settings:
-        runs: list[Settings] = []
+        runs: list[ConfigurationSource] = []
         monkeypatch.setattr("serving.run.run", runs.append)
         outcome = CliRunner().invoke(serving.cli.app, list(arguments))
         assert outcome.exit_code == 0, outcome.output
-        return runs[0]
+        return runs[0].read().settings
 
     return start
 

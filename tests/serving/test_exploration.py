@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from agent.errors import InputError
+from serving.configuration import load_settings
 from serving.decide import new_decider
 from serving.exploration import Exploration
-from serving.settings import ExplorationSettings, ModelSettings, Settings, load_settings
+from serving.settings import ExplorationSettings, ModelSettings, Settings
 from tests.serving.conftest import a_snapshot
 from tests.serving.test_decide import POD
 

@@ -68,6 +68,53 @@ def test_the_demo_scores_a_pod_and_leaves_within_two_seconds_of_a_term(demo, por
     assert time.monotonic() - began_s < 2.0
 
 
+def wait_for(condition, within_s=20.0):
+    until_s = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < until_s, "waited too long"
+        time.sleep(0.05)
+
+
+def test_settings_change_by_a_signal_or_by_the_file_alone_and_a_bad_file_changes_nothing(port, tmp_path):
+    file = tmp_path / "pilotfish.yaml"
+    file.write_text("ladder: {deadline_ms: 41}\nmodel: {folder: none}\nreload: {every_s: 600}\nlogging: {format: json}")
+    process = pilotfish("serve", "--port", str(port), "--config", str(file))
+    try:
+        wait_until_ready(process, port)
+
+        def deadline_ms():
+            return ask(port, "/v1/score", {"requirements": {}})["deadline_ms"]
+
+        assert deadline_ms() == 41
+        file.write_text(file.read_text().replace("41", "42"))
+        process.send_signal(signal.SIGHUP)
+        wait_for(lambda: deadline_ms() == 42)
+        file.write_text(file.read_text().replace("42", "never"))
+        process.send_signal(signal.SIGHUP)
+        wait_for(lambda: ask(port, "/v1/state")["settings"]["problem"])
+        assert "ladder.deadline_ms" in ask(port, "/v1/state")["settings"]["problem"]
+        assert deadline_ms() == 42
+    finally:
+        process.terminate()
+        _, said = process.communicate(timeout=10)
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert any("the settings stay as they were" in line["message"] for line in lines)
+    assert {"at", "level", "logger", "message"} <= set(lines[0])
+
+
+def test_a_changed_file_is_noticed_without_a_signal(port, tmp_path):
+    file = tmp_path / "pilotfish.yaml"
+    file.write_text("ladder: {deadline_ms: 41}\nmodel: {folder: none}\nreload: {every_s: 0.05}")
+    process = pilotfish("serve", "--port", str(port), PILOTFISH_CONFIG=str(file))
+    try:
+        wait_until_ready(process, port)
+        file.write_text(file.read_text().replace("41", "4242"))
+        wait_for(lambda: ask(port, "/v1/score", {"requirements": {}})["deadline_ms"] == 4242)
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_a_port_that_is_taken_is_one_line_and_exit_code_2(port):
     with socket.create_server(("127.0.0.1", port)):
         process = pilotfish("demo", "--port", str(port))

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from agent.errors import InputError
-from serving.settings import Settings, load_settings, settings_rows, settings_table
+from serving.configuration import load_settings
+from serving.settings import Settings, settings_rows, settings_table
 
 DOCS = Path(__file__).parents[2] / "docs"
 
