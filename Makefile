@@ -21,10 +21,12 @@ run: $(SERVE_VENV)/.installed ## serve scores over an embedded simulated cluster
 	@exec $(SERVE_VENV)/bin/pilotfish demo --port $(PORT)
 
 test: $(VENV)/.installed ## all tests
+	@tests/system_packages.sh
 	@$(VENV)/bin/python -m envs.compiling
 	@$(VENV)/bin/python -m pytest -q -n 2 --dist loadfile
 
 test-fast: $(VENV)/.installed ## the tests without the slow ones
+	@tests/system_packages.sh
 	@$(VENV)/bin/python -m envs.compiling
 	@$(VENV)/bin/python -m pytest -q -n 2 --dist loadfile -m "not slow"
 

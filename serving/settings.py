@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from envs.live.prometheus_settings import PrometheusSettings
+
 ENV_PREFIX = "PILOTFISH_"
 ENV_DELIMITER = "__"
 
@@ -125,6 +127,7 @@ class Settings(BaseSettings):
     logging: LoggingSettings = LoggingSettings()
     reload: ReloadSettings = ReloadSettings()
     decisions: DecisionsSettings = DecisionsSettings()
+    prometheus: PrometheusSettings = PrometheusSettings()
     simulation: SimulationSettings = SimulationSettings()
 
 
