@@ -21,6 +21,7 @@ from agent.nodetable import NodeTable, tolerates
 
 BYTES_PER_MIB = 2**20
 NOT_READY = Taint("node.kubernetes.io/not-ready", "NoSchedule")
+UNDER_MAINTENANCE = "node(s) were under maintenance"
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 
@@ -66,7 +67,22 @@ def feasibility(
     table = NodeTable.of(nodes)
     if len(table) != state.node_count:
         raise ValueError(f"{len(table)} nodes do not belong to a state of {state.node_count}")
-    checks = [check for check in _checks(table, state, pod, thresholds) if check.rejected.any()]
+    return _judged(table, _checks(table, state, pod, thresholds))
+
+
+def own_feasibility(
+    nodes: Sequence[Node], state: ClusterState, pod: Pod, thresholds: UsageThresholds | None = None
+) -> Feasibility:
+    """Only the rules that kube-scheduler lacks.
+
+    For nodes that it has passed already, from newer knowledge than ours: a watch that is late must reject none of them.
+    """
+    table = NodeTable.of(nodes)
+    return _judged(table, _own_checks(table, state, pod, thresholds))
+
+
+def _judged(table: NodeTable, rules: Iterator[_Check]) -> Feasibility:
+    checks = [check for check in rules if check.rejected.any()]
     rejected = np.zeros(len(table), dtype=np.bool_)
     unresolvable = rejected.copy()
     reasons: dict[str, list[str]] = {}
@@ -133,6 +149,17 @@ def _checks(table: NodeTable, state: ClusterState, pod: Pod, thresholds: UsageTh
     yield from _taint_checks(table, pod)
     yield from _affinity_checks(table, pod)
     yield from _resource_checks(state, pod)
+    yield from _limit_checks(state, pod, thresholds)
+
+
+def _own_checks(
+    table: NodeTable, state: ClusterState, pod: Pod, thresholds: UsageThresholds | None
+) -> Iterator[_Check]:
+    yield _always(table.maintenance, UNDER_MAINTENANCE)
+    yield from _limit_checks(state, pod, thresholds)
+
+
+def _limit_checks(state: ClusterState, pod: Pod, thresholds: UsageThresholds | None) -> Iterator[_Check]:
     if pod.latency_hard_ms is not None:
         yield _latency_check(state.user_latency_ms, pod.latency_hard_ms)
     if thresholds is not None:
@@ -145,7 +172,7 @@ def _condition_checks(table: NodeTable, state: ClusterState, pod: Pod) -> Iterat
         yield _always(table.not_ready, "node(s) were not ready")
     if not tolerates(pod.tolerations, UNSCHEDULABLE):
         yield _always(table.unschedulable, "node(s) were unschedulable")
-    yield _always(table.maintenance, "node(s) were under maintenance")
+    yield _always(table.maintenance, UNDER_MAINTENANCE)
     yield _always(~state.schedulable & ~explained, "node(s) were not schedulable")
 
 

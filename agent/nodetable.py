@@ -8,7 +8,9 @@ little more than 50. The rules are those of kube-scheduler 1.35 (``nodeaffinity`
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import repeat
 from typing import NamedTuple, TypeVar, overload
 
 import numpy as np
@@ -17,6 +19,7 @@ from agent.cluster import BoolArray, IntArray, Node, NodeSelectorTerm, Requireme
 
 MAINTENANCE_LABEL = "scheduler.alpha.kubernetes.io/maintenance"
 NAME_FIELD = "metadata.name"
+UNKNOWN = -1  # the place of a node that the table does not have
 
 _BLOCKING_EFFECTS = ("NoSchedule", "NoExecute")  # PreferNoSchedule only moves scores
 _MAX_COLUMNS = 256  # label keys come from users: what is kept for them is bounded
@@ -49,6 +52,14 @@ class NodeTable(Sequence[Node]):
         self.maintenance = self._flags(lambda node: node.labels.get(MAINTENANCE_LABEL) == "true")
         self.taint_sets, self.taint_codes = _distinct(tuple(map(_blocking, self._nodes)))
         self._columns: dict[str, Column] = {}
+
+    @cached_property
+    def index_of(self) -> Mapping[str, int]:
+        return {name: index for index, name in enumerate(self.names)}
+
+    def places(self, names: Iterable[str]) -> IntArray:
+        """Where the nodes of these names stand; ``UNKNOWN`` for a name that is not here."""
+        return np.array(list(map(self.index_of.get, names, repeat(UNKNOWN))), dtype=np.int64)
 
     @classmethod
     def of(cls, nodes: Sequence[Node]) -> NodeTable:

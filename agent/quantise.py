@@ -36,6 +36,18 @@ def quantise(values: FloatArray, candidates: BoolArray) -> IntArray:
     return np.where(candidates, levels, 0)
 
 
+def neutral_level(levels: IntArray, candidates: BoolArray) -> int:
+    """The level of a node that nobody could score, among those of one cluster: in the middle, and no rival of the best.
+
+    A best that is alone at the top stays alone there; a single candidate is best of nothing, and gets an equal.
+    """
+    ordered = np.sort(levels[candidates])
+    if len(ordered) < 2:
+        return int(ordered.max(initial=0))
+    middle, alone = int(ordered[(len(ordered) - 1) // 2]), bool(ordered[-1] > ordered[-2])
+    return min(middle, int(ordered[-1]) - 1) if alone else middle
+
+
 def quantise_percent(values: FloatArray, candidates: BoolArray) -> IntArray:
     """Levels 0 to 10 of scores from 0 to 100, by value: 60 is 6, 94 is 9, 100 is 10.
 

@@ -11,10 +11,12 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from agent.errors import InputError
+from envs.live.binding import Binder
 from envs.live.snapshot import ClusterSource
 from serving.decide import Decider
+from serving.extender import Extender
 from serving.observability import Metrics, RequestMetrics
-from serving.routes import decisions, health, score, state
+from serving.routes import decisions, extender, health, score, state
 from serving.routes.http import error_reply
 from serving.settings import Settings
 from serving.sidecar import Sidecar
@@ -22,7 +24,9 @@ from serving.sidecar import Sidecar
 logger = logging.getLogger(__name__)
 
 
-def create_app(settings: Settings, source: ClusterSource, decider: Decider, metrics: Metrics) -> FastAPI:
+def create_app(
+    settings: Settings, source: ClusterSource, decider: Decider, metrics: Metrics, binder: Binder | None = None
+) -> FastAPI:
     sidecar = Sidecar(settings, source, decider, metrics)
 
     @asynccontextmanager
@@ -40,6 +44,9 @@ def create_app(settings: Settings, source: ClusterSource, decider: Decider, metr
     app.add_middleware(RequestMetrics, metrics=metrics)
     for routes in (score, decisions, state, health):
         app.include_router(routes.router)
+    judge = Extender(settings, source, decider, metrics)
+    sidecar.live.on_change(judge.apply)
+    app.router.routes.extend(extender.routes(settings, judge, metrics, binder))
     app.add_exception_handler(InputError, _on_input_error)
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(Exception, _on_defect)

@@ -26,6 +26,7 @@ from serving.decisions import Decisions
 from serving.exploration import Exploration
 from serving.ladder import changed_ladder, new_ladder
 from serving.policy import Policy, load_policy
+from serving.rollout import ACTIVE, Verdict
 from serving.settings import Settings
 
 
@@ -57,11 +58,19 @@ class Decider:
         self.exploration = Exploration(settings.exploration.share)
         self.deadline_s = settings.ladder.deadline_ms / 1000.0
 
-    def decide(self, snapshot: Snapshot, pod: Pod, asked: BoolArray | None = None, assume: bool = True) -> Decision:
+    def decide(
+        self,
+        snapshot: Snapshot,
+        pod: Pod,
+        asked: BoolArray | None = None,
+        assume: bool = True,
+        rollout: Verdict = ACTIVE,
+    ) -> Decision:
         """Score the asked nodes (all by default); a pod with a UID then counts on the best one until it is seen."""
         now_s = self.clock()
         decision = self.consider(snapshot, pod, asked)
-        if assume and pod.uid and decision.best is not None:
+        decision = replace(decision, mode=rollout.mode, applied=rollout.applied)
+        if assume and rollout.applied and pod.uid and decision.best is not None:
             demand = decision.demand
             self.assumed.assume(pod.uid, decision.best, requests_of(demand), expected_of(demand), now_s)
         return self._noted(decision, now_s)

@@ -60,6 +60,17 @@ class Metrics:
         )
         for what, result in product(("settings", "model"), ("good", "bad")):
             self.reloads.labels(what, result)  # from 0 on: the first one must show as a rise
+        self.full_nodes = Counter(
+            "pilotfish_extender_full_nodes_total", "Extender calls that carried whole nodes", registry=self.registry
+        )
+        self.unknown_nodes = Counter(
+            "pilotfish_extender_unknown_nodes_total", "Nodes asked for that the watch lacks", registry=self.registry
+        )
+        self.extender_defects = Counter(
+            "pilotfish_extender_defects_total",
+            "Extender calls answered neutrally after a defect",
+            registry=self.registry,
+        )
 
     def on_settings(self, good: bool) -> None:
         self.reloads.labels("settings", "good" if good else "bad").inc()

@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from agent.errors import InputError
 from envs.live.prometheus_settings import PrometheusSettings
+from serving.labels import LabelSelector
+
+Mode = Literal["off", "shadow", "canary", "active"]
 
 ENV_PREFIX = "PILOTFISH_"
 ENV_DELIMITER = "__"
@@ -33,7 +37,7 @@ class ServerSettings(Group):
     host: str = Field("127.0.0.1", description="address to listen on; loopback, because the API has no password")
     port: int = Field(8000, ge=1, le=65535, description="port to listen on")
     max_body_bytes: int = Field(1_048_576, ge=1024, description="longer request bodies are refused with 413")
-    max_nodes: int = Field(5000, ge=1, description="most node names that one request may list")
+    max_nodes: int = Field(10_000, ge=1, description="most node names that one request may list")
     ready_within_s: float = Field(60.0, gt=0, description="/readyz fails when the cluster state is older than this")
 
 
@@ -64,6 +68,42 @@ class ExplorationSettings(Group):
     """Random choices among feasible nodes, to learn from."""
 
     share: float = Field(0.0, ge=0, le=0.2, description="share of pods that get a random feasible node; 0 is none")
+
+
+class ExtenderSettings(Group):
+    """What kube-scheduler may ask for (docs/extender.md)."""
+
+    scheduler_names: str = Field(
+        "default-scheduler",
+        description="`schedulerName`s of the pods to score, comma-separated; others pass untouched",
+    )
+    max_body_bytes: int = Field(
+        67_108_864, ge=1024, description="the same limit as the server's, for these routes: whole nodes are large"
+    )
+    bind: bool = Field(False, description="also answer `bind`: the sidecar itself then tells the API server")
+    preempt: bool = Field(False, description="also answer `preempt`: nodes with a protected victim are taken out")
+    protect_annotation: str = Field(
+        "pilotfish.io/protected", description="pods with this annotation at `true` are never victims of a preemption"
+    )
+
+
+class RolloutSettings(Group):
+    """How much of what the extender decides is acted on (docs/rollout.md)."""
+
+    mode: Mode = Field("active", description="`off`, `shadow`, `canary` or `active`")
+    canary_share: float = Field(0.1, ge=0, le=1, description="share of pods in the canary, by a hash of their UID")
+    canary_selector: str = Field(
+        "", description="instead of a share: the labels of the pods in the canary, such as `team=web,tier!=db`"
+    )
+
+    @field_validator("canary_selector")
+    @classmethod
+    def _readable(cls, text: str) -> str:
+        try:
+            LabelSelector.parse(text)
+        except InputError as why:
+            raise ValueError(str(why)) from why
+        return text
 
 
 class BreakerSettings(Group):
@@ -122,6 +162,8 @@ class Settings(BaseSettings):
     ladder: LadderSettings = LadderSettings()
     model: ModelSettings = ModelSettings()
     exploration: ExplorationSettings = ExplorationSettings()
+    extender: ExtenderSettings = ExtenderSettings()
+    rollout: RolloutSettings = RolloutSettings()
     breaker: BreakerSettings = BreakerSettings()
     assumed: AssumedSettings = AssumedSettings()
     logging: LoggingSettings = LoggingSettings()

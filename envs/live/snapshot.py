@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -29,10 +28,11 @@ class Snapshot:
     observed: ObservedDemand = field(default_factory=ObservedDemand)
     pods_by_app: Mapping[App, FloatArray] = field(default_factory=dict)  # running pods per node, (nodes,)
     queue_length: int = 0
+    protected_uids: frozenset[str] = frozenset()  # pods that must not be preempted
 
-    @cached_property
+    @property
     def index_of(self) -> Mapping[str, int]:
-        return {name: index for index, name in enumerate(self.nodes.names)}
+        return self.nodes.index_of
 
     def siblings_of(self, pod: Pod) -> FloatArray:
         """Running pods of the same app on each node."""

@@ -1,0 +1,147 @@
+"""What the sidecar answers kube-scheduler: whom it rejects, how it ranks, which victims it spares.
+
+Extenders serve every profile of a scheduler, so pods of other ``schedulerName``s pass untouched. And kube-scheduler
+knows the cluster a moment better than our watch does: a node that we have not heard of passes and stands in the middle,
+and what the in-tree filters judge is not judged again here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from agent.cluster import IntArray, Pod
+from agent.feasibility import Feasibility, own_feasibility
+from agent.nodetable import UNKNOWN
+from agent.quantise import neutral_level
+from envs.live import fields
+from envs.live.fields import Json
+from envs.live.pods import pod_from_api
+from envs.live.snapshot import ClusterSource, Snapshot
+from serving.decide import Decider, Decision
+from serving.observability import Metrics
+from serving.rollout import Rollout
+from serving.settings import Settings
+from serving.wire.extender import MetaPod, MetaVictims, PreemptionArgs, Victims
+
+DEFAULT_SCHEDULER = "default-scheduler"
+NEUTRAL_LEVEL = 0  # any level would do, as long as every node has the same
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Nodes that cannot take the pod, each with its reasons; evicting pods would not help the unresolvable ones."""
+
+    failed: Mapping[str, str] = field(default_factory=dict)
+    unresolvable: Mapping[str, str] = field(default_factory=dict)
+
+
+class Extender:
+    def __init__(self, settings: Settings, source: ClusterSource, decider: Decider, metrics: Metrics) -> None:
+        self.rollout = Rollout(settings.rollout)  # replaced as a whole: requests go on
+        self._scheduler_names = {name.strip() for name in settings.extender.scheduler_names.split(",")}
+        self._protect_annotation = settings.extender.protect_annotation
+        self._source = source
+        self._decider = decider
+        self._metrics = metrics
+
+    def apply(self, settings: Settings) -> None:
+        """Another mode while requests go on."""
+        self.rollout = Rollout(settings.rollout)
+
+    def rejected(self, content: Json, names: Sequence[str]) -> Rejected:
+        """Which of these nodes fail a rule of ours."""
+        pod, snapshot = self._own(content), self._source.snapshot()
+        if pod is None or snapshot is None or not self.rollout.verdict(pod).applied:
+            return Rejected()
+        state = snapshot.state_at(self._decider.clock())
+        return _of_these(names, own_feasibility(snapshot.nodes, state, pod))
+
+    def levels(self, content: Json, names: Sequence[str]) -> list[int]:
+        """0 to 10 for each of these nodes, in their order."""
+        pod, snapshot = self._own(content), self._source.snapshot()
+        neutral = [NEUTRAL_LEVEL] * len(names)
+        if pod is None or snapshot is None or not names:
+            return neutral
+        rollout = self.rollout.verdict(pod)
+        places = self._places(snapshot, names)
+        if not rollout.decided or places.max() == UNKNOWN:
+            return neutral
+        asked = np.zeros(len(snapshot.nodes), dtype=np.bool_)
+        asked[places[places != UNKNOWN]] = True
+        decision = self._decider.decide(snapshot, pod, asked, rollout=rollout)
+        return _levels_at(places, decision) if rollout.applied else neutral
+
+    def spared(self, args: PreemptionArgs) -> dict[str, MetaVictims]:
+        """The nodes on which no victim is protected. kube-scheduler reads victims by UID, however it wrote them."""
+        by_uid = _by_uid(args)
+        if self._own(args.pod) is None:
+            return by_uid
+        protected = self._protected_uids(args)
+        return {
+            node: victims
+            for node, victims in by_uid.items()
+            if not any(victim.uid in protected for victim in victims.pods or ())
+        }
+
+    def _own(self, content: Json) -> Pod | None:
+        """The pod, if it is one of those that we were told to schedule."""
+        scheduler = fields.text(fields.an_object(content, "spec"), "schedulerName") or DEFAULT_SCHEDULER
+        return pod_from_api(content)[0] if scheduler in self._scheduler_names else None
+
+    def _places(self, snapshot: Snapshot, names: Sequence[str]) -> IntArray:
+        places = snapshot.nodes.places(names)
+        unknown = int((places == UNKNOWN).sum())
+        if unknown:
+            self._metrics.unknown_nodes.inc(unknown)
+        return places
+
+    def _protected_uids(self, args: PreemptionArgs) -> frozenset[str]:
+        snapshot = self._source.snapshot()
+        watched = frozenset() if snapshot is None else snapshot.protected_uids
+        sent = [pod for victims in _sent(args).values() for pod in victims.pods or ()]
+        return watched | {_uid(pod) for pod in sent if self._is_protected(pod)}
+
+    def _is_protected(self, pod: Json) -> bool:
+        annotations = fields.an_object(fields.an_object(pod, "metadata"), "annotations")
+        return annotations.get(self._protect_annotation) == "true"
+
+
+def _of_these(names: Sequence[str], judged: Feasibility) -> Rejected:
+    if not judged.reasons:
+        return Rejected()
+    why = {name: "; ".join(judged.reasons[name]) for name in names if name in judged.reasons}
+    return Rejected(
+        {name: reason for name, reason in why.items() if name not in judged.unresolvable},
+        {name: reason for name, reason in why.items() if name in judged.unresolvable},
+    )
+
+
+def _levels_at(places: IntArray, decision: Decision) -> list[int]:
+    levels = decision.ranking.levels
+    answered = levels[places]
+    unknown = places == UNKNOWN
+    if unknown.any():
+        answered[unknown] = neutral_level(levels, decision.candidates)
+    found: list[int] = answered.tolist()
+    return found
+
+
+def _sent(args: PreemptionArgs) -> dict[str, Victims]:
+    """Victims sent as whole pods, without the nodes for which Go wrote null."""
+    return {node: victims for node, victims in (args.node_name_to_victims or {}).items() if victims is not None}
+
+
+def _by_uid(args: PreemptionArgs) -> dict[str, MetaVictims]:
+    given = {node: victims for node, victims in (args.node_name_to_meta_victims or {}).items() if victims is not None}
+    whole = {
+        node: MetaVictims([MetaPod(_uid(pod)) for pod in victims.pods or ()], victims.num_pdb_violations)
+        for node, victims in _sent(args).items()
+    }
+    return given or whole
+
+
+def _uid(pod: Json) -> str:
+    return fields.text(fields.an_object(pod, "metadata"), "uid")
