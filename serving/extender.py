@@ -20,7 +20,8 @@ from envs.live import fields
 from envs.live.fields import Json
 from envs.live.pods import pod_from_api
 from envs.live.snapshot import ClusterSource, Snapshot
-from serving.decide import Decider, Decision
+from serving.decide import Decider
+from serving.decision import Decision
 from serving.observability import Metrics
 from serving.rollout import Rollout
 from serving.settings import Settings
