@@ -53,9 +53,10 @@ def test_a_selector_decides_instead_of_the_share():
     assert not rollout.verdict(Pod(uid="a", labels={"team": "db"})).applied
 
 
-def test_a_selector_that_cannot_be_read_is_refused_at_the_start():
+def test_a_selector_that_cannot_be_read_is_refused_at_the_start(monkeypatch):
+    monkeypatch.setenv("PILOTFISH_ROLLOUT__CANARY_SELECTOR", "team in web")
     with pytest.raises(InputError, match=r"PILOTFISH_ROLLOUT__CANARY_SELECTOR.*is no term"):
-        load_settings(rollout={"canary_selector": "team in web"})
+        load_settings()
 
 
 def test_off_answers_neutrally_and_computes_nothing(sidecar, source):
