@@ -71,3 +71,24 @@ def config_schema() -> None:
     from serving.configuration_text import schema_text
 
     typer.echo(schema_text())
+
+
+@app.command()
+def doctor(
+    prometheus: Annotated[str | None, typer.Option(help="Its address, such as http://prometheus:9090.")] = None,
+    observations: Annotated[
+        bool, typer.Option("--observations", help="Also what the thesis observed (S1.18).")
+    ] = False,
+    config: Config = None,
+    assignments: Set = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which node has no series in Prometheus, and why: exit code 0 if all have, else 1."""
+    from serving.configuration import ConfigurationSource
+    from serving.doctor import examine
+
+    options = {"prometheus": {"address": prometheus}}
+    settings = ConfigurationSource(config, options, assignments or ()).read().settings
+    text, exit_code = examine(settings, {}, as_json, observations)
+    typer.echo(text)
+    raise typer.Exit(exit_code)
