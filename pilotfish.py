@@ -29,6 +29,7 @@ EXTRA_OF_MODULE = {
 BAD_INPUT_EXIT_CODE = 2
 
 app = typer.Typer(name="pilotfish", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+training.cli.record_app.command("prometheus")(serving.cli.record_prometheus)
 app.add_typer(training.cli.app)
 app.add_typer(serving.cli.app)
 

@@ -92,3 +92,21 @@ def doctor(
     text, exit_code = examine(settings, {}, as_json, observations)
     typer.echo(text)
     raise typer.Exit(exit_code)
+
+
+def record_prometheus(  # a command of the group `record`, which pilotfish.py puts together
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The new folder of the recording.")],
+    from_: Annotated[str, typer.Option("--from", help="2026-08-16T10:00:00Z, unix seconds, or -6h.")],
+    to: Annotated[str, typer.Option("--to", help="The same, or now.")] = "now",
+    step_s: Annotated[int, typer.Option("--step", min=1, max=3600, help="Seconds between the samples.")] = 15,
+    prometheus: Annotated[str | None, typer.Option(help="Its address, such as http://prometheus:9090.")] = None,
+    config: Config = None,
+    assignments: Set = None,
+) -> None:
+    """Record the past of a cluster from Prometheus, to train on it."""
+    from serving.configuration import ConfigurationSource
+    from serving.record_prometheus import record
+
+    options = {"prometheus": {"address": prometheus}}
+    settings = ConfigurationSource(config, options, assignments or ()).read().settings
+    typer.echo(record(settings.prometheus, out, from_, to, float(step_s)))

@@ -16,7 +16,7 @@ from agent.breaker import Clock
 from envs.live.metrics import LiveMetrics, PodName, PodUse, Reading
 from envs.live.prometheus_client import PrometheusClient, PrometheusUnavailable, QueryRefused, Series
 from envs.live.prometheus_mapping import DETECTION, Addresses, NodeMapping, mapping_of
-from envs.live.prometheus_reading import COLUMNS, Column, Faults, by_node, pod_uses, sample_ages, some
+from envs.live.prometheus_reading import COLUMNS, REPLY_TIME, Column, Faults, by_node, pod_uses, sample_ages, some
 from envs.live.prometheus_settings import PrometheusSettings
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,6 @@ MAPPING_FOR_S = 60.0  # labels change seldom, and asking for them is the longest
 FORGET_AFTER_S = 3600.0  # readings of nodes that are gone
 CLOCKS_AGREE_S = 2.0
 PODS = "pods"
-REPLY_TIME = "reply"
 
 Columns = dict[str, dict[str, Reading]]
 

@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     from envs.live.prometheus_session import BoundedSession
 
 SHOWN_CHARACTERS = 300  # of what a server says of its failure
-POINTS_PER_QUERY = 10_000  # Prometheus refuses more than 11,000 of one series
 _OF_THE_QUERY = ("HTTP Status Code 400", "HTTP Status Code 422")  # it cannot be read; it cannot be executed
 
 
 class PrometheusUnavailable(PilotfishError):
     """Prometheus does not answer: asking it more now makes no sense."""
+
+
+class ReplyTooLarge(PrometheusUnavailable):
+    """The reply has more bytes, or took more time, than one may: a shorter stretch may fit."""
 
 
 class QueryRefused(PilotfishError):
@@ -65,7 +68,7 @@ class PrometheusClient:
         return _checked(reply, lambda one: _series(one, [one["value"]]))
 
     def matrix(self, query: str, from_s: float, to_s: float, step_s: float) -> list[Series]:
-        """The values of every series at each step; at most POINTS_PER_QUERY steps."""
+        """The values of every series at each step; Prometheus refuses more than 11,000 of them."""
         first, last = (datetime.fromtimestamp(moment_s, UTC) for moment_s in (from_s, to_s))
         reply = self._ask(lambda connection: connection.custom_query_range(query, first, last, f"{step_s:g}"))
         return _checked(reply, lambda one: _series(one, one["values"]))
@@ -83,6 +86,8 @@ class PrometheusClient:
         from requests import JSONDecodeError, RequestException, Timeout
         from urllib3.exceptions import HTTPError, TimeoutError
 
+        from envs.live.prometheus_session import ReplyTooLong
+
         bound_s = self.settings.timeout_s if timeout_s is None else min(timeout_s, self.settings.timeout_s)
         where = self.settings.address
         try:
@@ -96,6 +101,8 @@ class PrometheusClient:
             raise kind(f"{where} answers: {refused}") from why
         except (JSONDecodeError, KeyError, TypeError, RecursionError) as why:
             raise PrometheusUnavailable(f"{where} does not answer like Prometheus: {_short(why)}") from why
+        except ReplyTooLong as why:
+            raise ReplyTooLarge(f"{where} does not answer: {why}") from why
         except (Timeout, TimeoutError) as why:
             raise PrometheusUnavailable(f"{where} does not answer within {self.settings.timeout_s:g} s") from why
         except (RequestException, HTTPError, OSError, ValueError) as why:

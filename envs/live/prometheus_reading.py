@@ -13,6 +13,7 @@ from envs.live.prometheus_mapping import SHOWN, NodeMapping
 MIB = float(2**20)
 MBPS = 8e-6  # bytes in a second to megabits in a second
 MILLICORES = 1000.0
+REPLY_TIME = "reply"  # a time query that is none: values are as old as the answer
 LARGEST = 1e15  # of any column: above it a counter or an exporter is broken
 
 
