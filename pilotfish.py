@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 import serving.cli
+import serving.cli_metrics
 import training.cli
 from agent.errors import InputError
 
@@ -29,9 +30,10 @@ EXTRA_OF_MODULE = {
 BAD_INPUT_EXIT_CODE = 2
 
 app = typer.Typer(name="pilotfish", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-training.cli.record_app.command("prometheus")(serving.cli.record_prometheus)
+training.cli.record_app.command("prometheus")(serving.cli_metrics.record_prometheus)
 app.add_typer(training.cli.app)
 app.add_typer(serving.cli.app)
+app.add_typer(serving.cli_metrics.app)
 
 
 def _show_version(wanted: bool) -> None:
