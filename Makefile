@@ -10,7 +10,7 @@ SERVE_VENV := .venv-serve
 UV := $(shell uv --version >/dev/null 2>&1 && echo uv)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast check bench train-default train-gpu lock clean
+.PHONY: help setup run test test-fast cluster-tools check bench train-default train-gpu lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ setup: $(VENV)/.installed ## everything for development, in .venv
 run: $(SERVE_VENV)/.installed ## serve scores over an embedded simulated cluster on PORT (8000); installs no torch
 	@exec $(SERVE_VENV)/bin/pilotfish demo --port $(PORT)
 
-test: $(VENV)/.installed ## all tests
+test: $(VENV)/.installed cluster-tools ## all tests
 	@tests/system_packages.sh
 	@$(VENV)/bin/python -m envs.compiling
 	@$(VENV)/bin/python -m pytest -q -n 2 --dist loadfile
@@ -29,6 +29,9 @@ test-fast: $(VENV)/.installed ## the tests without the slow ones
 	@tests/system_packages.sh
 	@$(VENV)/bin/python -m envs.compiling
 	@$(VENV)/bin/python -m pytest -q -n 2 --dist loadfile -m "not slow"
+
+cluster-tools: $(VENV)/.installed ## build etcd, kube-apiserver, kube-scheduler, ... for the tests (once; then kept in the user's cache)
+	@$(VENV)/bin/python -m tests.cluster.building
 
 check: $(VENV)/.installed ## ruff, mypy, import-linter
 	$(VENV)/bin/ruff check

@@ -1,9 +1,10 @@
-"""What all tests share: the random examples of hypothesis, and the optional real traces."""
+"""What all tests share: the random examples of hypothesis, the optional real traces, and who runs which file."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +17,19 @@ settings.load_profile("pilotfish")
 def pytest_addoption(parser: pytest.Parser) -> None:
     folder = os.environ.get("PILOTFISH_TRACES")
     parser.addoption("--traces", default=folder, help="folder with the public traces (or PILOTFISH_TRACES)")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file goes to one worker, and tests/cluster as a whole does: one control plane is enough for this machine."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneControlPlane(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            folder = "tests/cluster"
+            return folder if nodeid.startswith(f"{folder}/") else super()._split_scope(nodeid)
+
+    return OneControlPlane(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,159 @@
+"""Builds the programs of a real control plane once: ``make cluster-tools``.
+
+They lie in the user's cache, under a digest of the go.mod and go.sum they were built from, so every checkout shares
+them and a change of version builds anew. The first build takes some 10 to 30 minutes, by the machine; it says how far
+it is. A lock lets two runs that start together build once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.cluster.gotool import GoMissing, go_command, go_environment, needed_version
+
+SOURCES = Path(__file__).parent / "tools"
+KUBERNETES_VERSION = "v1.35.4"
+SAY_EVERY_S = 10.0
+
+# Without it the parts call themselves v0.0.0-master.
+KUBERNETES_FLAGS = f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}"
+
+KWOK_MODULE = "sigs.k8s.io/kwok"
+KWOK_MANIFESTS = {  # what KWOK run alone has to be given, from the folder kustomize of its module
+    "kwok-stages.yaml": (
+        "stage/node/fast/node-initialize.yaml",
+        "stage/node/heartbeat/node-heartbeat.yaml",
+        "stage/pod/fast/pod-ready.yaml",
+        "stage/pod/fast/pod-complete.yaml",
+        "stage/pod/fast/pod-delete.yaml",
+    ),
+    "kwok-roles.yaml": ("rbac/service_account.yaml", "rbac/role.yaml", "rbac/role_binding.yaml"),
+}
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    package: str
+    module: str  # the folder under tools/ whose go.mod names its version
+    flags: str = "-s -w"
+
+
+KUBERNETES_PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+PROGRAMS = (
+    Program("etcd", "go.etcd.io/etcd/server/v3", "controlplane"),
+    *(Program(name, f"k8s.io/kubernetes/cmd/{name}", "controlplane", KUBERNETES_FLAGS) for name in KUBERNETES_PROGRAMS),
+    Program("kwok", "sigs.k8s.io/kwok/cmd/kwok", "kwok"),
+)
+BY_NAME = {program.name: program for program in PROGRAMS}
+
+
+class ToolMissing(Exception):
+    """A program has not been built."""
+
+
+def cache_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pilotfish" / "cluster-tools"
+
+
+def folder_of(module: str) -> Path:
+    """Where the programs of a module lie; another go.mod is another folder."""
+    digest = hashlib.sha256(KUBERNETES_FLAGS.encode())
+    for name in ("go.mod", "go.sum"):
+        digest.update((SOURCES / module / name).read_bytes())
+    return cache_folder() / f"{module}-{digest.hexdigest()[:16]}"
+
+
+def tool(name: str) -> Path:
+    """The built program of that name, or a manifest that belongs to it."""
+    module = BY_NAME[name].module if name in BY_NAME else "kwok"
+    path = folder_of(module) / name
+    if not path.exists():
+        raise ToolMissing(f"{name} is not built yet: run `make cluster-tools` (10 to 30 minutes, once)")
+    return path
+
+
+def build_all() -> None:
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with _only_one_builder():
+        missing = [program for program in PROGRAMS if not (folder_of(program.module) / program.name).exists()]
+        if not missing:
+            return
+        modules = [SOURCES / module for module in sorted({program.module for program in PROGRAMS})]
+        go = go_command(needed_version(modules), cache_folder())
+        _keep_kwok_manifests(go)
+        for program in missing:
+            _build(go, program)
+
+
+@contextmanager
+def _only_one_builder() -> Iterator[None]:
+    with (cache_folder() / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say("another run is building the cluster tools: waiting for it ...")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(go: Path, program: Program) -> None:
+    """Compile and link into a temporary name, so that an interrupted build leaves nothing that looks finished."""
+    folder = folder_of(program.module)
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / f"{program.name}.partial"
+    options = ["-v", "-mod=readonly", f"-ldflags={program.flags}", "-o", str(partial)]
+    began_s = time.monotonic()
+    _say(f"{program.name}: building ...")
+    _run_with_progress([str(go), "build", *options, program.package], SOURCES / program.module, go, program.name)
+    partial.rename(folder / program.name)
+    _say(f"{program.name}: built in {time.monotonic() - began_s:.0f} s")
+
+
+def _run_with_progress(command: list[str], folder: Path, go: Path, name: str) -> None:
+    """``go build -v`` names each package that it compiles; say now and then how many that were."""
+    said: list[str] = []
+    packages, spoke_s = 0, time.monotonic()
+    environment = go_environment(go)
+    with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as build:
+        for line in build.stderr or ():
+            packages, said = packages + 1, [*said[-20:], line]
+            if time.monotonic() - spoke_s > SAY_EVERY_S:
+                spoke_s = time.monotonic()
+                _say(f"{name}: {packages} packages, now {line.strip()}")
+    if build.returncode:
+        raise SystemExit(f"cluster-tools: {name} does not build:\n{''.join(said)}")
+
+
+def _keep_kwok_manifests(go: Path) -> None:
+    """Copies beside the program, before it: the module cache may be emptied at any time."""
+    folder = folder_of("kwok")
+    folder.mkdir(parents=True, exist_ok=True)
+    download = [str(go), "mod", "download", "-json", KWOK_MODULE]
+    told = subprocess.check_output(download, cwd=SOURCES / "kwok", env=go_environment(go))
+    source = Path(json.loads(told)["Dir"]) / "kustomize"
+    for name, parts in KWOK_MANIFESTS.items():
+        (folder / name).write_text("---\n".join((source / part).read_text() for part in parts))
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"cluster-tools: {line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    try:
+        build_all()
+    except GoMissing as why:
+        raise SystemExit(f"cluster-tools: {why}") from why
+    _say(f"ready in {cache_folder()}")

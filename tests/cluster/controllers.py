@@ -1,0 +1,99 @@
+"""kube-controller-manager, kube-scheduler and KWOK, each under its own identity."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import httpx
+import yaml
+
+from tests.cluster.api import Object
+from tests.cluster.apiserver import LOOPBACK, ApiServer
+from tests.cluster.building import tool
+from tests.cluster.identities import CONTROLLER_MANAGER, SCHEDULER
+from tests.cluster.processes import Daemon, free_port
+
+KWOK_ACCOUNT = ("kube-system", "kwok-controller")
+SCHEDULER_API = "kubescheduler.config.k8s.io/v1"
+
+# Requests a second: the defaults (50 for the scheduler, 20 for the controllers) would be what a test measures.
+CLIENT_QPS = 1000
+
+
+def start_controller_manager(cluster: ApiServer) -> Daemon:
+    port, kubeconfig = free_port(), cluster.kubeconfig_of(CONTROLLER_MANAGER)
+    options = [
+        f"--kubeconfig={kubeconfig}",
+        *_secure_port(cluster, port, kubeconfig),
+        "--leader-elect=false",
+        "--use-service-account-credentials=true",  # each controller with its own role, as clusters do
+        f"--service-account-private-key-file={cluster.service_accounts.key}",
+        f"--root-ca-file={cluster.authority.certificate}",
+        "--node-monitor-grace-period=120s",  # KWOK's heartbeat comes every 20 to 45 s, later on a busy machine
+        f"--kube-api-qps={CLIENT_QPS}",
+        f"--kube-api-burst={CLIENT_QPS}",
+    ]
+    daemon = cluster.processes.start("kube-controller-manager", tool("kube-controller-manager"), options)
+    daemon.wait_until(lambda: _answers(cluster, port))
+    return daemon
+
+
+def start_scheduler(cluster: ApiServer, **configuration: object) -> Daemon:
+    """kube-scheduler with these fields of KubeSchedulerConfiguration, for example ``extenders``."""
+    port, kubeconfig = free_port(), cluster.kubeconfig_of(SCHEDULER)
+    written = _scheduler_configuration(cluster.folder / f"kube-scheduler-{port}.yaml", kubeconfig, configuration)
+    options = [f"--config={written}", *_secure_port(cluster, port, kubeconfig), "--v=2"]
+    daemon = cluster.processes.start("kube-scheduler", tool("kube-scheduler"), options)
+    daemon.wait_until(lambda: _answers(cluster, port))
+    return daemon
+
+
+def start_kwok(cluster: ApiServer) -> Daemon:
+    """KWOK plays every kubelet, with the roles and stages of its own release."""
+    cluster.admin.apply_file(tool("kwok-roles.yaml"))
+    port = free_port()
+    options = [
+        f"--kubeconfig={cluster.kubeconfig_of_service_account(*KWOK_ACCOUNT)}",
+        f"--config={tool('kwok-stages.yaml')}",
+        "--manage-all-nodes=true",
+        f"--server-address={LOOPBACK}:{port}",
+    ]
+    daemon = cluster.processes.start("kwok", tool("kwok"), options)
+    daemon.wait_until(lambda: _says_ok(f"http://{LOOPBACK}:{port}/healthz", verify=True))
+    return daemon
+
+
+def _scheduler_configuration(path: Path, kubeconfig: Path, given: Object) -> Path:
+    configuration = {
+        "apiVersion": SCHEDULER_API,
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": CLIENT_QPS, "burst": CLIENT_QPS},
+        "leaderElection": {"leaderElect": False},
+    }
+    path.write_text(yaml.safe_dump(configuration | given))
+    return path
+
+
+def _secure_port(cluster: ApiServer, port: int, kubeconfig: Path) -> list[str]:
+    return [
+        f"--bind-address={LOOPBACK}",
+        f"--secure-port={port}",
+        f"--tls-cert-file={cluster.serving.certificate}",
+        f"--tls-private-key-file={cluster.serving.key}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics",
+    ]
+
+
+def _answers(cluster: ApiServer, port: int) -> bool:
+    trust = ssl.create_default_context(cafile=str(cluster.authority.certificate))
+    return _says_ok(f"https://{LOOPBACK}:{port}/healthz", verify=trust)
+
+
+def _says_ok(url: str, verify: ssl.SSLContext | bool) -> bool:
+    try:
+        return httpx.get(url, verify=verify, timeout=2.0, trust_env=False).status_code == httpx.codes.OK
+    except httpx.TransportError:
+        return False

@@ -1,0 +1,61 @@
+"""Prometheus, scraping the page of every node from the exporter."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import yaml
+
+from tests.cluster.apiserver import LOOPBACK
+from tests.cluster.processes import Daemon, Processes, free_port
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    daemon: Daemon
+    url: str
+
+    def values(self, query: str) -> dict[str, float]:
+        """By node."""
+        reply = httpx.get(f"{self.url}/api/v1/query", params={"query": query}, timeout=5.0, trust_env=False)
+        series = reply.raise_for_status().json()["data"]["result"]
+        return {one["metric"]["node"]: float(one["value"][1]) for one in series}
+
+    def is_ready(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/-/ready", timeout=2.0, trust_env=False).status_code == httpx.codes.OK
+        except httpx.TransportError:
+            return False
+
+
+def start_prometheus(processes: Processes, exporter: str, nodes: Iterable[str], interval_s: int = 1) -> Prometheus:
+    """``exporter`` is its address; it has a page for every node."""
+    program = shutil.which("prometheus")
+    assert program, "prometheus is missing: tests/system_packages.sh installs the Debian package"
+    port, data = free_port(), processes.folder / "prometheus"
+    processes.remove_in_the_end(data)
+    options = [
+        f"--config.file={_configuration(processes.folder / 'prometheus.yaml', exporter, nodes, interval_s)}",
+        f"--storage.tsdb.path={data}",
+        f"--web.listen-address={LOOPBACK}:{port}",
+        "--log.level=warn",
+    ]
+    url = f"http://{LOOPBACK}:{port}"
+    prometheus = Prometheus(processes.start("prometheus", Path(program), options), url)
+    prometheus.daemon.wait_until(prometheus.is_ready)
+    return prometheus
+
+
+def _configuration(path: Path, exporter: str, nodes: Iterable[str], interval_s: int) -> Path:
+    targets = [{"targets": [exporter], "labels": {"__metrics_path__": f"/{node}", "node": node}} for node in nodes]
+    interval = f"{interval_s}s"
+    configuration = {
+        "global": {"scrape_interval": interval, "scrape_timeout": interval},
+        "scrape_configs": [{"job_name": "nodes", "static_configs": targets}],
+    }
+    path.write_text(yaml.safe_dump(configuration))
+    return path

@@ -1,0 +1,89 @@
+"""The sidecar as users run it: the process ``pilotfish serve``, with a kubeconfig and a role of its own."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.cluster.api import Object
+from tests.cluster.apiserver import LOOPBACK, ApiServer, create_service_account
+from tests.cluster.processes import Daemon, free_port
+
+NAMESPACE = "kube-system"
+ACCOUNT = "pilotfish"
+
+# All that scoring needs: to see nodes and pods, and never a change.
+ROLE: list[Object] = [
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": ACCOUNT},
+        "rules": [{"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]}],
+    },
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": ACCOUNT},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ACCOUNT},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+    },
+]
+
+
+@dataclass(frozen=True)
+class Sidecar:
+    daemon: Daemon
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self.port}"
+
+    def decisions(self) -> list[Object]:
+        """Newest first."""
+        found: list[Object] = self._get("/v1/decisions?limit=1000").json()["decisions"]
+        return found
+
+    def is_ready(self) -> bool:
+        try:
+            return self._get("/readyz").status_code == httpx.codes.OK
+        except httpx.TransportError:
+            return False
+
+    def _get(self, path: str) -> httpx.Response:
+        return httpx.get(f"{self.url}{path}", timeout=5.0, trust_env=False)
+
+
+def start_sidecar(cluster: ApiServer, port: int | None = None, **settings: Any) -> Sidecar:
+    """``settings`` as in docs/settings.md: ``rollout__mode="shadow"``."""
+    port = port or free_port()
+    environment = {f"PILOTFISH_{name.upper()}": str(value) for name, value in settings.items()}
+    environment["PILOTFISH_CLUSTER__KUBECONFIG"] = str(_kubeconfig(cluster))
+    options = ["-m", "pilotfish", "serve", "--port", str(port)]
+    sidecar = Sidecar(cluster.processes.start("pilotfish", Path(sys.executable), options, environment), port)
+    sidecar.daemon.wait_until(sidecar.is_ready)
+    return sidecar
+
+
+def extender_of(sidecar: Sidecar) -> Object:
+    """What an operator adds to the scheduler's configuration."""
+    return {
+        "urlPrefix": f"{sidecar.url}/extender",
+        "filterVerb": "filter",
+        "prioritizeVerb": "prioritize",
+        "weight": 100,
+        "nodeCacheCapable": True,
+        "ignorable": True,
+        "enableHTTPS": False,
+        "httpTimeout": "1s",
+    }
+
+
+def _kubeconfig(cluster: ApiServer) -> Path:
+    create_service_account(cluster.admin, NAMESPACE, ACCOUNT)
+    cluster.admin.apply(ROLE)
+    return cluster.kubeconfig_of_service_account(NAMESPACE, ACCOUNT)
