@@ -16,7 +16,7 @@ from envs.live.snapshot import ClusterSource
 from serving.decide import Decider
 from serving.extender import Extender
 from serving.observability import Metrics, RequestMetrics
-from serving.routes import decisions, extender, health, score, state
+from serving.routes import console, decisions, events, extender, health, score, state
 from serving.routes.http import error_reply
 from serving.settings import Settings
 from serving.sidecar import Sidecar
@@ -42,7 +42,7 @@ def create_app(
     app.state.sidecar = sidecar
     metrics.watch(source.snapshot, decider, lambda: sidecar.settings.ladder.stale_after_s)
     app.add_middleware(RequestMetrics, metrics=metrics)
-    for routes in (score, decisions, state, health):
+    for routes in (score, decisions, events, state, health, console):
         app.include_router(routes.router)
     judge = Extender(settings, source, decider, metrics)
     sidecar.live.on_change(judge.apply)

@@ -48,8 +48,8 @@ class Noted:
 
     def summary(self) -> dict[str, Any]:
         """Ready for JSON, a few kilobytes however large the cluster."""
+        decision = self._decision  # read first: another thread may let go of it meanwhile, after it made the summary
         if self._summary is None:
-            decision = self._decision
             assert decision is not None, "let go without a summary"
             self._summary = {"number": self.number, "at_s": self.at_s, **summary_of(decision)}
         return {**self._summary, "bound": self.bound, "bound_at_s": self.bound_at_s}

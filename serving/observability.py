@@ -33,6 +33,7 @@ from serving.policy import Policy
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 UNKNOWN_ROUTE = "unknown"  # one label for every path that does not exist, or anybody could fill the memory
+STREAMS = ("/v1/events",)  # counted but not timed: they last as long as somebody looks
 BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
@@ -158,7 +159,8 @@ class RequestMetrics:
         finally:
             route = route_of(scope)
             self._metrics.requests.labels(route, str(code)).inc()
-            self._metrics.request_seconds.labels(route).observe(time.perf_counter() - began_s)
+            if route not in STREAMS:
+                self._metrics.request_seconds.labels(route).observe(time.perf_counter() - began_s)
 
 
 def route_of(scope: MutableMapping[str, Any]) -> str:

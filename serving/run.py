@@ -20,6 +20,7 @@ from serving.observability import Metrics
 from serving.reloading import watcher_of
 from serving.settings import ServerSettings, Settings
 from serving.sidecar import Sidecar
+from serving.streams import Streams
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,8 @@ def run(source: ConfigurationSource) -> None:
     reload_on_change(app.state.sidecar, source)
     listener = _listen(settings.server)
     address = "http://{}:{}".format(*listener.getsockname()[:2])
-    logger.info("answering at %s: POST /v1/score, GET /v1/state, /healthz, /readyz, /metrics", address)
+    logger.info("answering at %s: POST /v1/score, GET /v1/state and what %s/openapi.json lists", address, address)
+    logger.info("open the console in a browser: %s/console", address)
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -43,7 +45,19 @@ def run(source: ConfigurationSource) -> None:
         server_header=False,
         timeout_graceful_shutdown=SHUTDOWN_S,
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    Server(config, app.state.sidecar.streams).run(sockets=[listener])
+
+
+class Server(uvicorn.Server):
+    """Ends the event streams first when it stops: it waits for requests under way, and they would go on for ever."""
+
+    def __init__(self, config: uvicorn.Config, streams: Streams) -> None:
+        super().__init__(config)
+        self._streams = streams
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._streams.stop()
+        await super().shutdown(sockets)
 
 
 def reload_on_change(sidecar: Sidecar, source: ConfigurationSource) -> None:

@@ -39,6 +39,7 @@ class ServerSettings(Group):
     port: int = Field(8000, ge=1, le=65535, description="port to listen on")
     max_body_bytes: int = Field(1_048_576, ge=1024, description="longer request bodies are refused with 413")
     max_nodes: int = Field(10_000, ge=1, description="most node names that one request may list")
+    max_event_streams: int = Field(16, ge=0, description="most readers of /v1/events, one per open console")
     ready_within_s: float = Field(60.0, gt=0, description="/readyz fails when the cluster state is older than this")
 
 

@@ -12,6 +12,7 @@ from serving.logs import DecisionLog
 from serving.observability import Metrics
 from serving.reloading import LiveSettings, ModelKeeper
 from serving.settings import Settings
+from serving.streams import Streams
 
 
 class Background(Protocol):
@@ -29,6 +30,7 @@ class Sidecar:
         self.source = source
         self.decider = decider
         self.metrics = metrics
+        self.streams = Streams()
         self.live = LiveSettings(settings, metrics.on_settings)
         self.models = ModelKeeper(decider, settings, metrics.on_reload)
         self.live.on_change(self.models.apply)

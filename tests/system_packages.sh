@@ -6,6 +6,8 @@ set -eu
 WANTED="
 prometheus prometheus
 promtool prometheus
+chromium chromium
+chromedriver chromium-driver
 "
 
 missing=$(echo "$WANTED" | while read -r program package; do

@@ -107,9 +107,9 @@ def test_serve_extra_alone_scores_a_pod_by_the_policy_and_loads_no_training_libr
 
 
 @pytest.mark.slow
-def test_wheel_holds_every_scenario_and_model_and_no_benchmark(serve_environment):
+def test_wheel_holds_every_scenario_model_and_console_file_and_no_benchmark(serve_environment):
     (installed,) = serve_environment.glob("lib/python*/site-packages")
-    for folder in ("envs/scenarios", "models/released"):
+    for folder in ("envs/scenarios", "models/released", "serving/console"):
         assert files_below(installed / folder) == files_below(ROOT / folder) != set()
     assert not (installed / "benchmarks").exists()
     command = [serve_environment / "bin" / "pilotfish", "benchmark", "env"]

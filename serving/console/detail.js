@@ -1,0 +1,83 @@
+// Why this node, or what is known of one.
+
+import { podName } from "./decisions.js";
+import { byId, element, setText } from "./dom.js";
+import { METRICS, amount, duration, percent, reading } from "./figures.js";
+
+const NARROW = "(max-width: 900px)";
+
+export class Detail {
+  constructor() {
+    this.body = byId("detail-body");
+  }
+
+  showNode(node, { receivedAt, staleAfter }) {
+    const waited = (performance.now() - receivedAt) / 1000;
+    const rows = Object.keys(METRICS).map((metric) => figureRow(node, metric, waited, staleAfter));
+    const head = element("tr", {}, ...["", "used", "of", "full", "age"].map((name) => element("th", { scope: "col", class: name ? "number" : null }, name)));
+    const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
+    this.put(`Node ${node.name}`, sentence(nodeFacts(node)), table);
+  }
+
+  showDecision({ decision, at }) {
+    const title = `Why ${podName(decision)} → ${decision.best ?? "no node"}`;
+    this.put(title, facts(decision, at), ...candidates(decision), ...rejected(decision));
+  }
+
+  put(title, ...content) {
+    setText(byId("detail-title"), title);
+    this.body.replaceChildren(...content);
+    if (matchMedia(NARROW).matches) byId("detail").scrollIntoView({ block: "start" });
+  }
+}
+
+const sentence = (parts) => element("p", {}, parts.filter(Boolean).join(" · "));
+
+function nodeFacts(node) {
+  return [
+    node.zone ?? "no zone",
+    `${amount(node.pods_running, "pods")}`,
+    `requested ${amount(node.cpu_requested_millicores, "millicores")}, ${amount(node.memory_requested_mib, "MiB")}`,
+    node.schedulable ? "" : "takes no new pods",
+  ];
+}
+
+function figureRow(node, metric, waited, staleAfter) {
+  const { label, used, size, unit } = METRICS[metric];
+  const now = reading(node, metric, waited, staleAfter);
+  const cell = (text, bad) => element("td", { class: bad ? "number bad" : "number" }, text);
+  return element(
+    "tr", {}, element("th", { scope: "row" }, label), cell(amount(used(node), unit)), cell(amount(size(node), unit)),
+    cell(now.share === undefined ? now.why : percent(now.share), now.state !== "known"),
+    cell(now.age === undefined ? "–" : `${duration(now.age)}${now.state === "stale" ? ", stale" : ""}`, now.state === "stale"),
+  );
+}
+
+function facts(decision, at) {
+  const ages = Object.entries(decision.ages_s).map(([group, age]) => `${group} ${age === null ? "unknown" : duration(age)}`);
+  return element(
+    "div", {},
+    sentence([
+      `by ${decision.source}${decision.model ? ` (${decision.model})` : ""} in ${decision.took_ms.toFixed(1)} ms`,
+      `${duration(performance.now() / 1000 - at)} ago`,
+      `from data of age ${ages.join(", ")}`,
+      decision.bound ? `bound to ${decision.bound}` : "not seen bound",
+      decision.applied ? "" : `answered neutral, because of mode ${decision.mode}`,
+    ]),
+    decision.reason ? element("p", { class: "bad" }, decision.reason) : null,
+  );
+}
+
+function candidates({ top, candidates: count }) {
+  const rows = top.map(({ node, score, value }) =>
+    element("tr", {}, element("td", {}, node), element("td", { class: "number" }, String(score)), element("td", { class: "number" }, value.toPrecision(4))));
+  const head = element("tr", {}, element("th", { scope: "col" }, "node"), element("th", { scope: "col", class: "number" }, "score, 0 to 10"), element("th", { scope: "col", class: "number" }, "value"));
+  const title = element("h3", {}, `Best of ${count} ${count === 1 ? "candidate" : "candidates"}`);
+  return rows.length ? [title, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows))] : [];
+}
+
+function rejected({ filtered }) {
+  const reasons = Object.entries(filtered).map(([reason, count]) =>
+    element("tr", {}, element("td", {}, reason), element("td", { class: "number" }, `${count} ${count === 1 ? "node" : "nodes"}`)));
+  return reasons.length ? [element("h3", {}, "Filtered"), element("table", {}, element("tbody", {}, ...reasons))] : [];
+}
