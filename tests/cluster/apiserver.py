@@ -120,6 +120,7 @@ def _options(
         "--endpoint-reconciler-type=none",  # a loopback address is refused as an endpoint
         f"--tls-cert-file={serving.certificate}",
         f"--tls-private-key-file={serving.key}",
+        f"--client-ca-file={authority.certificate}",  # published to the other parts, which look for it
         "--anonymous-auth=false",
         f"--token-auth-file={tokens.file}",
         "--authorization-mode=RBAC",
