@@ -33,13 +33,17 @@ def demo(
     from serving.configuration import ConfigurationSource
     from serving.run import run
 
-    options = {"server": {"host": host, "port": port}, "simulation": {"scenario": scenario, "seed": seed}}
+    options: dict[str, dict[str, object]] = {
+        "server": {"host": host, "port": port},
+        "cluster": {"source": "simulation"},
+        "simulation": {"scenario": scenario, "seed": seed},
+    }
     run(ConfigurationSource(config, options, assignments or ()))
 
 
 @app.command()
 def serve(host: Host = None, port: Port = None, config: Config = None, assignments: Set = None) -> None:
-    """Serve scores as the settings say."""
+    """Serve scores as the settings say: over a real cluster, unless they name the simulation."""
     from serving.configuration import ConfigurationSource
     from serving.run import run
 

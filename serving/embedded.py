@@ -48,6 +48,9 @@ class EmbeddedSimulation:
     def snapshot(self) -> Snapshot | None:
         return self._newest
 
+    def problems(self) -> tuple[str, ...]:
+        return ()
+
     def start(self) -> None:
         self._thread.start()
 

@@ -11,10 +11,12 @@ import uvicorn
 from fastapi import FastAPI
 
 from agent.errors import InputError
+from envs.live.snapshot import ClusterSource
 from serving.app import create_app
 from serving.configuration import ConfigurationSource
-from serving.decide import new_decider
+from serving.decide import Decider, new_decider
 from serving.embedded import EmbeddedSimulation
+from serving.live import live_source
 from serving.logs import set_up_logging
 from serving.observability import Metrics
 from serving.reloading import watcher_of
@@ -28,7 +30,7 @@ SHUTDOWN_S = 1  # for requests under way; a scheduler that loses one simply asks
 
 
 def run(source: ConfigurationSource) -> None:
-    """Serve scores as the settings say. Until there are collectors for a real cluster, that is the simulation."""
+    """Serve scores as the settings say: over a real cluster, unless they name the simulation."""
     settings = source.read().settings
     set_up_logging(settings.logging)
     app = sidecar_app(settings)
@@ -69,11 +71,16 @@ def reload_on_change(sidecar: Sidecar, source: ConfigurationSource) -> None:
 
 
 def sidecar_app(settings: Settings) -> FastAPI:
-    """The application over the embedded simulation."""
+    """The application over the cluster that the settings name."""
     clock, metrics = time.monotonic, Metrics()
     decider = new_decider(settings, clock, metrics.on_ranking, metrics.on_skip)
-    source = EmbeddedSimulation(settings.simulation, decider, clock)
-    return create_app(settings, source, decider, metrics)
+    return create_app(settings, cluster_source(settings, decider), decider, metrics)
+
+
+def cluster_source(settings: Settings, decider: Decider) -> ClusterSource:
+    if settings.cluster.source == "kubernetes":
+        return live_source(settings, decider)
+    return EmbeddedSimulation(settings.simulation, decider, decider.clock)
 
 
 def _listen(server: ServerSettings) -> socket.socket:

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from agent.errors import InputError
+from envs.live.cluster_settings import ClusterSettings
 from envs.live.probe_settings import ProbeSettings
 from envs.live.prometheus_settings import PrometheusSettings
 from serving.labels import LabelSelector
@@ -173,6 +174,7 @@ class Settings(BaseSettings):
     decisions: DecisionsSettings = DecisionsSettings()
     prometheus: PrometheusSettings = PrometheusSettings()
     probe: ProbeSettings = ProbeSettings()
+    cluster: ClusterSettings = ClusterSettings()
     simulation: SimulationSettings = SimulationSettings()
 
 

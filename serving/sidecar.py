@@ -48,9 +48,11 @@ def _sidecar(request: Request) -> Sidecar:
 
 
 def _snapshot(request: Request) -> Snapshot:
-    snapshot = _sidecar(request).source.snapshot()
+    source = _sidecar(request).source
+    snapshot = source.snapshot()
     if snapshot is None:
-        raise HTTPException(503, "the state of the cluster is not known yet; GET /readyz says when")
+        unknown = "the state of the cluster is not known yet; GET /readyz says when"
+        raise HTTPException(503, "; ".join((unknown, *source.problems())))
     return snapshot
 
 

@@ -13,6 +13,10 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("pilotfish", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("pilotfish")
 
+# Where a test says nothing else, the sidecar serves the simulated cluster: a kubeconfig of whoever runs the tests is
+# none of their business.
+os.environ["PILOTFISH_CLUSTER__SOURCE"] = "simulation"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     folder = os.environ.get("PILOTFISH_TRACES")

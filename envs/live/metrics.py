@@ -48,3 +48,17 @@ class MetricsSource(Protocol):
     def newest(self) -> LiveMetrics:
         """What was read last; empty until there is something."""
         ...
+
+
+class NoMetrics:
+    """The watch alone: nodes are scored by what their pods request."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def newest(self) -> LiveMetrics:
+        return _NOTHING
+
+
+_NOTHING = LiveMetrics()

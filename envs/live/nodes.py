@@ -56,6 +56,12 @@ def node_from_api(content: Json, nic_mbps_by_type: Mapping[str, float]) -> tuple
     return node, figures.warnings
 
 
+def addresses_of(content: Json) -> tuple[str, ...]:
+    """Addresses and host names: what metrics may call the node by."""
+    entries = fields.objects(fields.an_object(content, "status"), "addresses")
+    return tuple(dict.fromkeys(fields.text(entry, "address") for entry in entries if entry.get("address")))
+
+
 class _Figures:
     """Numbers in labels, written by hand."""
 

@@ -40,10 +40,10 @@ class Snapshot:
         return np.zeros(len(self.nodes)) if known is None else known
 
     def state_at(self, now_s: float) -> ClusterState:
-        """The state with its metrics as old as they are by now."""
+        """The state with its metrics as old as they are by now; in it, those newer than the snapshot are below 0."""
         waited_s = max(now_s - self.taken_at_s, 0.0)
-        ages = {f"{group}_age_s": getattr(self.state, f"{group}_age_s") + waited_s for group in METRIC_GROUPS}
-        return replace(self.state, **ages)
+        ages = {group: getattr(self.state, f"{group}_age_s") + waited_s for group in METRIC_GROUPS}
+        return replace(self.state, **{f"{group}_age_s": np.maximum(age_s, 0.0) for group, age_s in ages.items()})
 
 
 class ClusterSource(Protocol):
@@ -57,4 +57,8 @@ class ClusterSource(Protocol):
 
     def snapshot(self) -> Snapshot | None:
         """The newest snapshot; None until there is a first one."""
+        ...
+
+    def problems(self) -> tuple[str, ...]:
+        """Why the snapshot is missing, old or poor, for people; empty when all is well."""
         ...

@@ -19,4 +19,5 @@ async def state(sidecar: TheSidecar, snapshot: TheSnapshot) -> Response:
     described = from_snapshot(snapshot, decider.ladder, decider.policy, len(decider.assumed), decider.clock())
     live = sidecar.live
     described["settings"] = {"problem": live.problem or None, "need_restart": live.waiting}
+    described["problems"] = sidecar.source.problems()
     return json_reply(described)

@@ -35,6 +35,7 @@ class StillSource:
     def __init__(self, snapshot: Snapshot | None) -> None:
         self.current = snapshot
         self.running = False
+        self.troubles: tuple[str, ...] = ()
 
     def start(self) -> None:
         self.running = True
@@ -44,6 +45,9 @@ class StillSource:
 
     def snapshot(self) -> Snapshot | None:
         return self.current
+
+    def problems(self) -> tuple[str, ...]:
+        return self.troubles
 
 
 def a_node(index: int, cpu_millicores: float, memory_mib: float) -> Node:

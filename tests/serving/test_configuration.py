@@ -16,6 +16,11 @@ from serving.configuration import ConfigurationSource, is_secret
 from serving.settings import Settings
 
 
+@pytest.fixture(autouse=True)
+def nothing_given(monkeypatch):
+    monkeypatch.delenv("PILOTFISH_CLUSTER__SOURCE")  # which tests/conftest.py sets
+
+
 @pytest.fixture
 def file(tmp_path):
     def write(text):

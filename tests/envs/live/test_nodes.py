@@ -6,7 +6,7 @@ import pytest
 
 from agent.cluster import Taint
 from agent.errors import InputError
-from envs.live.nodes import node_from_api
+from envs.live.nodes import addresses_of, node_from_api
 
 GIB = 2**30
 
@@ -78,6 +78,12 @@ def test_unreadable_label_is_a_warning_and_an_unknown_value(text):
     assert len(warnings) == 1
     assert "n1" in warnings[0]
     assert "pilotfish.io/nic-mbps" in warnings[0]
+
+
+def test_addresses_are_kept_once_each():
+    addresses = [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": "n1"}]
+    assert addresses_of(api_node(status__addresses=[*addresses, addresses[0]])) == ("10.0.0.1", "n1")
+    assert addresses_of({}) == ()
 
 
 def test_node_that_offers_nothing_takes_nothing():

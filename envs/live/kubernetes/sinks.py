@@ -1,0 +1,105 @@
+"""Objects of the API server into rows of the ledger."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from sys import intern
+
+from agent.cluster import Pod
+from agent.errors import InputError
+from envs.live import fields
+from envs.live.fields import Json
+from envs.live.ledger import Ledger, PodRow
+from envs.live.metrics import PodName
+from envs.live.nodes import addresses_of, node_from_api
+from envs.live.pods import pod_from_api
+
+logger = logging.getLogger(__name__)
+
+TERMINAL = ("Succeeded", "Failed")
+_MAX_WARNINGS = 1000  # remembered, so that each is logged once
+
+
+class NodeSink:
+    def __init__(self, ledger: Ledger, nic_mbps_by_type: Mapping[str, float]) -> None:
+        self._ledger = ledger
+        self._nic_mbps_by_type = nic_mbps_by_type
+        self._listed: set[str] = set()
+        self._warned: set[str] = set()
+
+    def begin(self) -> None:
+        self._listed = set()
+
+    def listed(self, item: Json) -> None:
+        self._listed.add(_metadata(item)[1])
+        self.changed(item)
+
+    def finish(self) -> None:
+        self._ledger.keep_nodes(self._listed)
+        self._listed = set()
+
+    def changed(self, item: Json) -> None:
+        node, warnings = node_from_api(item, self._nic_mbps_by_type)
+        self._ledger.set_node(node, addresses_of(item))
+        for warning in set(warnings) - self._warned:
+            logger.warning(warning)
+            if len(self._warned) < _MAX_WARNINGS:
+                self._warned.add(warning)
+
+    def removed(self, item: Json) -> None:
+        self._ledger.remove_node(_metadata(item)[1])
+
+
+class PodSink:
+    """Pods of one namespace, or of all."""
+
+    def __init__(self, ledger: Ledger, namespace: str = "") -> None:
+        self._ledger = ledger
+        self._namespace = namespace
+        self._listed: set[PodName] = set()
+        self._known = False  # a first list was whole: what is new from now on has just happened
+
+    def begin(self) -> None:
+        self._listed = set()
+
+    def listed(self, item: Json) -> None:
+        self._listed.add(_metadata(item))
+        self.changed(item)
+
+    def finish(self) -> None:
+        self._ledger.keep_pods(self._listed, self._namespace)
+        self._listed = set()
+        self._known = True
+
+    def changed(self, item: Json) -> None:
+        name = _metadata(item)
+        if fields.text(fields.an_object(item, "status"), "phase") in TERMINAL:
+            self._ledger.remove_pod(name)  # it holds nothing any more, whether or not somebody deletes it
+            return
+        pod, _ = pod_from_api(item)
+        self._ledger.set_pod(name, _row(pod, fields.an_object(item, "spec")), pod if self._known else None)
+
+    def removed(self, item: Json) -> None:
+        self._ledger.remove_pod(_metadata(item))
+
+
+def _metadata(item: Json) -> PodName:
+    metadata = fields.an_object(item, "metadata")
+    namespace, name = fields.text(metadata, "namespace"), fields.text(metadata, "name")
+    if not name:
+        raise InputError("an object without a name")
+    return intern(namespace), name
+
+
+def _row(pod: Pod, spec: Json) -> PodRow:
+    """Names that many pods share are kept once."""
+    return PodRow(
+        pod.uid,
+        intern(fields.text(spec, "nodeName")),
+        intern(pod.app),
+        pod.cpu_request_millicores,
+        pod.memory_request_bytes,
+        pod.gpus,
+        bool(fields.objects(spec, "schedulingGates")),
+    )

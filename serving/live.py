@@ -1,0 +1,54 @@
+"""A real cluster behind the sidecar: how it is reached, who measures it, and who is told what the watch shows."""
+
+from __future__ import annotations
+
+from agent.assumed import ExpectedUse
+from agent.cluster import Pod
+from agent.demand import expected_demand
+from envs.live.cluster import LiveCluster
+from envs.live.kubernetes.access import find_access
+from envs.live.kubernetes.api import ApiServer
+from envs.live.kubernetes.connecting import live_cluster
+from envs.live.ledger import Ledger
+from envs.live.metrics import MetricsSource, NoMetrics
+from envs.live.metrics_api import MetricsApiSource
+from envs.live.prometheus import PrometheusSource
+from envs.live.snapshot import Snapshot
+from serving.decide import Decider
+from serving.settings import Settings
+
+
+class Placements:
+    """What the watch shows corrects what we assumed, and completes what we noted."""
+
+    def __init__(self, decider: Decider) -> None:
+        self._decider = decider
+
+    def on_bound(self, pod: Pod, node: str, snapshot: Snapshot) -> None:
+        guess = expected_demand(pod, snapshot.observed)
+        expected = ExpectedUse(guess.cpu_millicores, guess.memory_mib, guess.rx_mbps, guess.tx_mbps)
+        self._decider.assumed.seen(pod.uid, node, self._decider.clock(), expected)
+        self._decider.decisions.on_bound(pod.uid, node)
+
+    def on_gone(self, uid: str) -> None:
+        self._decider.assumed.deleted(uid)
+        self._decider.decisions.on_ended(uid)
+
+
+def live_source(settings: Settings, decider: Decider) -> LiveCluster:
+    """The cluster that the settings name; raises where nobody says how to reach it, never where it is away."""
+    api = ApiServer(find_access(settings.cluster.kubeconfig, settings.cluster.context))
+
+    def metrics_for(ledger: Ledger) -> MetricsSource:
+        return metrics_source(settings, api, ledger)
+
+    return live_cluster(settings.cluster, api, metrics_for, decider.clock, [Placements(decider)])
+
+
+def metrics_source(settings: Settings, api: ApiServer, ledger: Ledger) -> MetricsSource:
+    wanted = settings.cluster.metrics
+    if wanted == "none":
+        return NoMetrics()
+    if wanted == "prometheus" or (wanted == "auto" and settings.prometheus.address):
+        return PrometheusSource(settings.prometheus, ledger.node_addresses)
+    return MetricsApiSource(api, settings.cluster.metrics_interval_s)
