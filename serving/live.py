@@ -8,6 +8,7 @@ from agent.demand import expected_demand
 from envs.live.cluster import LiveCluster
 from envs.live.kubernetes.access import find_access
 from envs.live.kubernetes.api import ApiServer
+from envs.live.kubernetes.binding import ApiBinder
 from envs.live.kubernetes.connecting import live_cluster
 from envs.live.ledger import Ledger
 from envs.live.metrics import MetricsSource, NoMetrics
@@ -35,14 +36,19 @@ class Placements:
         self._decider.decisions.on_ended(uid)
 
 
-def live_source(settings: Settings, decider: Decider) -> LiveCluster:
-    """The cluster that the settings name; raises where nobody says how to reach it, never where it is away."""
+def live_parts(settings: Settings, decider: Decider) -> tuple[LiveCluster, ApiBinder]:
+    """The cluster that the settings name, and who binds pods there.
+
+    Raises where nobody says how to reach the cluster, never where it is away.
+    """
     api = ApiServer(find_access(settings.cluster.kubeconfig, settings.cluster.context))
 
     def metrics_for(ledger: Ledger) -> MetricsSource:
         return metrics_source(settings, api, ledger)
 
-    return live_cluster(settings.cluster, api, metrics_for, decider.clock, [Placements(decider)])
+    protect = settings.extender.protect_annotation
+    source = live_cluster(settings.cluster, api, metrics_for, decider.clock, [Placements(decider)], protect)
+    return source, ApiBinder(api)
 
 
 def metrics_source(settings: Settings, api: ApiServer, ledger: Ledger) -> MetricsSource:

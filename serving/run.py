@@ -11,12 +11,13 @@ import uvicorn
 from fastapi import FastAPI
 
 from agent.errors import InputError
+from envs.live.binding import Binder
 from envs.live.snapshot import ClusterSource
 from serving.app import create_app
 from serving.configuration import ConfigurationSource
 from serving.decide import Decider, new_decider
 from serving.embedded import EmbeddedSimulation
-from serving.live import live_source
+from serving.live import live_parts
 from serving.logs import set_up_logging
 from serving.observability import Metrics
 from serving.reloading import watcher_of
@@ -74,13 +75,15 @@ def sidecar_app(settings: Settings) -> FastAPI:
     """The application over the cluster that the settings name."""
     clock, metrics = time.monotonic, Metrics()
     decider = new_decider(settings, clock, metrics.on_ranking, metrics.on_skip)
-    return create_app(settings, cluster_source(settings, decider), decider, metrics)
+    source, binder = cluster_parts(settings, decider)
+    return create_app(settings, source, decider, metrics, binder)
 
 
-def cluster_source(settings: Settings, decider: Decider) -> ClusterSource:
+def cluster_parts(settings: Settings, decider: Decider) -> tuple[ClusterSource, Binder | None]:
+    """What shows the cluster, and who may bind pods in it."""
     if settings.cluster.source == "kubernetes":
-        return live_source(settings, decider)
-    return EmbeddedSimulation(settings.simulation, decider, decider.clock)
+        return live_parts(settings, decider)
+    return EmbeddedSimulation(settings.simulation, decider, decider.clock), None
 
 
 def _listen(server: ServerSettings) -> socket.socket:

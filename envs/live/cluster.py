@@ -144,20 +144,21 @@ class _Assembly:
             nodes_changed = self._read_nodes(ledger)
             requests = request_columns(self._nodes, self._node_columns["gpu_count"], ledger.sums)
             apps, waiting, notices = dict(ledger.apps), ledger.waiting, ledger.take_notices()
+            protected = frozenset(ledger.protected)
         if nodes_changed or metrics is not self._metrics:
             self._read_metrics(ledger, metrics)
         columns = self._node_columns | requests | self._metric_columns
         # relative to the moment of the snapshot, which may be long ago: Snapshot.state_at adds what has passed since
         elapsed_s = self._wall() - (now_s - taken_at_s)
         ages_s = {group: elapsed_s - sampled for group, sampled in self._sampled_at_s.items()}
-        index_of = {name: place for place, name in enumerate(self._nodes.names)}
         snapshot = Snapshot(
             self._nodes,
             cluster_state(columns, ages_s),
             taken_at_s,
             self._observed,
-            AppCounts(apps, index_of),
+            AppCounts(apps, self._nodes.index_of),
             waiting,
+            protected,
         )
         return snapshot, notices
 

@@ -28,6 +28,7 @@ class PodRow(NamedTuple):
     memory_bytes: int
     gpus: int
     held: bool  # by a scheduling gate: it does not wait for a node yet
+    protected: bool  # never to be preempted
 
 
 @dataclass(slots=True)
@@ -70,6 +71,7 @@ class Ledger:
         self.pods: dict[PodName, PodRow] = {}
         self.sums: dict[str, NodeSums] = {}
         self.apps: dict[App, Mapping[str, int]] = {}  # pods by node; replaced, never changed: snapshots share them
+        self.protected: set[str] = set()  # UIDs
         self.waiting = 0
         self.nodes_version = 0  # changes of nodes that a scorer could notice
         self.changed = threading.Event()
@@ -139,6 +141,8 @@ class Ledger:
     def _count(self, name: PodName, row: PodRow | None, sign: int) -> None:
         if row is None:
             return
+        if row.protected:
+            (self.protected.add if sign > 0 else self.protected.discard)(row.uid)
         if not row.node:
             self.waiting += 0 if row.held else sign
             return

@@ -129,7 +129,7 @@ def test_lost_api_server_leaves_the_scores_and_takes_the_readiness(api, serve):
 
 
 def test_token_reaches_the_server_and_no_log(api, serve):
-    port, process = serve(api.url, PILOTFISH_SERVER__LOG_LEVEL="debug")
+    port, process = serve(api.url, PILOTFISH_LOGGING__LEVEL="debug")
     wait_until_ready(process, port)
     assert "Bearer secret-of-the-test" in {headers.get("Authorization") for _, _, headers in api.requests}
     process.terminate()

@@ -24,20 +24,23 @@ def live_cluster(
     metrics_for: Callable[[Ledger], MetricsSource],
     clock: Clock,
     listeners: Sequence[PodListener] = (),
+    protect_annotation: str = "",
 ) -> LiveCluster:
     """Nothing is asked before it is started."""
     ledger = Ledger()
     rtt = ZoneRtt(settings.same_zone_rtt_ms, settings.zone_rtt_ms)
-    followers = watch(settings, api, ledger, clock)
+    followers = watch(settings, api, ledger, clock, protect_annotation)
     return LiveCluster(ledger, followers, metrics_for(ledger), rtt, clock, listeners=listeners)
 
 
-def watch(settings: ClusterSettings, api: ApiServer, ledger: Ledger, clock: Clock) -> list[Follower]:
+def watch(
+    settings: ClusterSettings, api: ApiServer, ledger: Ledger, clock: Clock, protect_annotation: str
+) -> list[Follower]:
     """Nodes, and the pods of all namespaces or of those that are named."""
     limits = Limits(settings.page_items, settings.page_max_bytes, settings.request_timeout_s, settings.watch_s)
     nodes = Follower(api, NODES, NodeSink(ledger, settings.nic_mbps_by_instance_type), limits, clock)
     pods = [
-        Follower(api, _pods_of(namespace), PodSink(ledger, namespace), limits, clock)
+        Follower(api, _pods_of(namespace), PodSink(ledger, namespace, protect_annotation), limits, clock)
         for namespace in settings.namespaces or ("",)
     ]
     return [nodes, *pods]

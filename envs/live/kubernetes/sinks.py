@@ -54,8 +54,9 @@ class NodeSink:
 class PodSink:
     """Pods of one namespace, or of all."""
 
-    def __init__(self, ledger: Ledger, namespace: str = "") -> None:
+    def __init__(self, ledger: Ledger, namespace: str = "", protect_annotation: str = "") -> None:
         self._ledger = ledger
+        self._protect_annotation = protect_annotation
         self._namespace = namespace
         self._listed: set[PodName] = set()
         self._known = False  # a first list was whole: what is new from now on has just happened
@@ -78,7 +79,9 @@ class PodSink:
             self._ledger.remove_pod(name)  # it holds nothing any more, whether or not somebody deletes it
             return
         pod, _ = pod_from_api(item)
-        self._ledger.set_pod(name, _row(pod, fields.an_object(item, "spec")), pod if self._known else None)
+        protected = pod.annotations.get(self._protect_annotation) == "true"
+        row = _row(pod, fields.an_object(item, "spec"), protected)
+        self._ledger.set_pod(name, row, pod if self._known else None)
 
     def removed(self, item: Json) -> None:
         self._ledger.remove_pod(_metadata(item))
@@ -92,7 +95,7 @@ def _metadata(item: Json) -> PodName:
     return intern(namespace), name
 
 
-def _row(pod: Pod, spec: Json) -> PodRow:
+def _row(pod: Pod, spec: Json, protected: bool) -> PodRow:
     """Names that many pods share are kept once."""
     return PodRow(
         pod.uid,
@@ -102,4 +105,5 @@ def _row(pod: Pod, spec: Json) -> PodRow:
         pod.memory_request_bytes,
         pod.gpus,
         bool(fields.objects(spec, "schedulingGates")),
+        protected,
     )

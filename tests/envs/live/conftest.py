@@ -85,6 +85,7 @@ def cluster_of(given_metrics, heard):
             lambda ledger: given_metrics,
             time.monotonic,
             [heard],
+            "pilotfish.io/protected",
         )
         cluster.start()
         started.append(cluster)

@@ -203,3 +203,11 @@ def test_cluster_without_nodes_is_a_snapshot_of_none(api, cluster, state_when):
     api.delete("nodes", api_node("a"))
     api.delete("nodes", api_node("b"))
     assert state_when(lambda state: state.node_count == 0).zone_rtt_ms.shape == (1, 1)
+
+
+def test_protected_pods_are_known_by_uid(api, cluster):
+    api.put("pods", api_pod("p1", node="a", annotations={"pilotfish.io/protected": "true"}))
+    api.put("pods", api_pod("p2", node="a", annotations={"pilotfish.io/protected": "no"}))
+    eventually(lambda: cluster.snapshot().protected_uids == {"uid-shop-p1"}, within_s=2.0)
+    api.delete("pods", api_pod("p1", node="a"))
+    eventually(lambda: not cluster.snapshot().protected_uids, within_s=2.0)
