@@ -105,8 +105,13 @@ class Ledger:
         for name in set(self.nodes) - set(names):
             self.remove_node(name)
 
+    def has_bound(self, name: PodName, row: PodRow) -> bool:
+        """Whether this pod was on this node before."""
+        before = self.pods.get(name)
+        return before is not None and (before.uid, before.node) == (row.uid, row.node)
+
     def set_pod(self, name: PodName, row: PodRow, pod: Pod | None) -> None:
-        """``pod`` is for the notice of a binding; None: nobody needs one."""
+        """``pod`` is there when its binding is news."""
         with self.lock:
             before = self.pods.get(name)
             if before == row:
@@ -116,7 +121,7 @@ class Ledger:
             self.pods[name] = row
             if before is not None and before.uid != row.uid:
                 self._notices.append(Gone(before.uid))
-            if pod is not None and row.node and (before is None or (before.uid, before.node) != (row.uid, row.node)):
+            if pod is not None:
                 self._notices.append(Bound(pod, row.node))
             self.changed.set()
 

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 from agent.demand import BYTES_PER_MIB
 from agent.errors import InputError
@@ -74,7 +75,7 @@ class MetricsApiSource:
             self._stopping.wait(self._interval_s)
 
     def _items(self, path: str) -> Iterator[Json]:
-        answer = self._api.get(path, {}, WITHIN_S, MAX_BYTES)
+        answer: Any = self._api.get(path, {}, WITHIN_S, MAX_BYTES)
         if not isinstance(answer, dict):
             raise ApiError(f"{path} did not answer with a JSON object")
         yield from fields.objects(answer, "items")

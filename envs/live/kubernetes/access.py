@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from yaml import YAMLError
+
 from agent.errors import InputError
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -67,15 +69,19 @@ def from_kubeconfig(file: str, context: str = "") -> Access:
     paths = os.pathsep.join(str(Path(part).expanduser()) for part in file.split(os.pathsep))
     try:
         load_kube_config(paths, context or None, known, persist_config=False)  # type: ignore[no-untyped-call]
-    except (ConfigException, OSError, ValueError, TypeError, KeyError) as why:
+    except (ConfigException, YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError) as why:
+        reason = " ".join(str(why).split())
         raise InputError(
-            f"kubeconfig {file}: {why}; set PILOTFISH_CLUSTER__KUBECONFIG and PILOTFISH_CLUSTER__CONTEXT"
+            f"kubeconfig {file}: {reason}; set PILOTFISH_CLUSTER__KUBECONFIG and PILOTFISH_CLUSTER__CONTEXT"
         ) from why
 
     def authorization() -> str | None:
         refresh: Callable[[Configuration], None] | None = known.refresh_api_key_hook
-        if refresh is not None:
-            refresh(known)
+        try:
+            if refresh is not None:
+                refresh(known)
+        except ConfigException as why:
+            raise OSError(f"no token: {why}") from why
         return known.api_key.get("BearerToken")
 
     return Access(

@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
-import orjson
+import msgspec
 import urllib3
 from urllib3.connection import HTTPConnection
 
 from envs.live.kubernetes.access import Access
+from envs.live.kubernetes.shapes import status_of
 
 Params = Mapping[str, str]
+T = TypeVar("T")
 
 CONNECT_WITHIN_S = 5.0
 SILENT_FOR_S = 15.0  # then the kernel asks whether the other side still lives
@@ -55,14 +57,21 @@ class ApiServer:
     def __repr__(self) -> str:
         return f"ApiServer({self._access.url})"
 
-    def get(self, path: str, params: Params, within_s: float, max_bytes: int) -> Any:
+    def get(
+        self,
+        path: str,
+        params: Params,
+        within_s: float,
+        max_bytes: int,
+        decode: Callable[[bytes], T] = msgspec.json.decode,
+    ) -> T:
         """One JSON answer."""
         with self._response("GET", path, params, within_s) as response:
-            return _json(b"".join(_chunks(response, time.monotonic() + within_s, max_bytes)))
+            return _decoded(b"".join(_chunks(response, time.monotonic() + within_s, max_bytes)), decode)
 
     def post(self, path: str, body: Any, within_s: float, max_bytes: int = 2**20) -> Any:
-        with self._response("POST", path, {}, within_s, orjson.dumps(body)) as response:
-            return _json(b"".join(_chunks(response, time.monotonic() + within_s, max_bytes)))
+        with self._response("POST", path, {}, within_s, msgspec.json.encode(body)) as response:
+            return _decoded(b"".join(_chunks(response, time.monotonic() + within_s, max_bytes)), msgspec.json.decode)
 
     @contextlib.contextmanager
     def lines(self, path: str, params: Params, within_s: float) -> Iterator[Iterator[bytes]]:
@@ -140,19 +149,20 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
             raise TooLarge(f"a line is longer than {MAX_LINE_BYTES} bytes")
 
 
-def _json(body: bytes) -> Any:
+def _decoded(body: bytes, decode: Callable[[bytes], T]) -> T:
     try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as why:
-        raise ApiError(f"the answer is not JSON: {why}") from why
+        return decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as why:
+        raise ApiError(f"the answer cannot be read: {why}") from why
 
 
 def _refusal(response: urllib3.BaseHTTPResponse) -> ApiError:
     """The API server explains itself in a Status object."""
     said = response.read1(MAX_ERROR_BYTES)
-    with contextlib.suppress(orjson.JSONDecodeError, AttributeError):
-        said = orjson.loads(said).get("message") or said
-    words = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    try:
+        words = status_of(said).message
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        words = said.decode("utf-8", "replace")
     wait = response.headers.get("Retry-After", "")
     return ApiError(f"{response.status}: {words[:300]}", response.status, float(wait) if wait.isdigit() else 0.0)
 

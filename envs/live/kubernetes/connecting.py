@@ -9,6 +9,7 @@ from envs.live.assembling import ZoneRtt
 from envs.live.cluster import LiveCluster, PodListener
 from envs.live.cluster_settings import ClusterSettings
 from envs.live.kubernetes.api import ApiServer
+from envs.live.kubernetes.shapes import NODE, POD
 from envs.live.kubernetes.sinks import NodeSink, PodSink
 from envs.live.kubernetes.watching import Follower, Limits
 from envs.live.ledger import Ledger
@@ -38,9 +39,9 @@ def watch(
 ) -> list[Follower]:
     """Nodes, and the pods of all namespaces or of those that are named."""
     limits = Limits(settings.page_items, settings.page_max_bytes, settings.request_timeout_s, settings.watch_s)
-    nodes = Follower(api, NODES, NodeSink(ledger, settings.nic_mbps_by_instance_type), limits, clock)
+    nodes = Follower(api, NODES, NODE, NodeSink(ledger, settings.nic_mbps_by_instance_type), limits, clock)
     pods = [
-        Follower(api, _pods_of(namespace), PodSink(ledger, namespace, protect_annotation), limits, clock)
+        Follower(api, _pods_of(namespace), POD, PodSink(ledger, namespace, protect_annotation), limits, clock)
         for namespace in settings.namespaces or ("",)
     ]
     return [nodes, *pods]

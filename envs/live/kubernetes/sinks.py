@@ -6,14 +6,14 @@ import logging
 from collections.abc import Mapping
 from sys import intern
 
-from agent.cluster import Pod
 from agent.errors import InputError
+from agent.requests import pod_requests
 from envs.live import fields
 from envs.live.fields import Json
 from envs.live.ledger import Ledger, PodRow
 from envs.live.metrics import PodName
 from envs.live.nodes import addresses_of, node_from_api
-from envs.live.pods import pod_from_api
+from envs.live.pods import app_of, pod_from_api
 
 logger = logging.getLogger(__name__)
 
@@ -78,13 +78,28 @@ class PodSink:
         if fields.text(fields.an_object(item, "status"), "phase") in TERMINAL:
             self._ledger.remove_pod(name)  # it holds nothing any more, whether or not somebody deletes it
             return
-        pod, _ = pod_from_api(item)
-        protected = pod.annotations.get(self._protect_annotation) == "true"
-        row = _row(pod, fields.an_object(item, "spec"), protected)
-        self._ledger.set_pod(name, row, pod if self._known else None)
+        row = self._row(item)
+        just_bound = self._known and row.node and not self._ledger.has_bound(name, row)
+        self._ledger.set_pod(name, row, pod_from_api(item)[0] if just_bound else None)
 
     def removed(self, item: Json) -> None:
         self._ledger.remove_pod(_metadata(item))
+
+    def _row(self, item: Json) -> PodRow:
+        """Names that many pods share are kept once."""
+        metadata, spec = fields.an_object(item, "metadata"), fields.an_object(item, "spec")
+        requests = pod_requests(item)
+        annotations = fields.an_object(metadata, "annotations")
+        return PodRow(
+            fields.text(metadata, "uid"),
+            intern(fields.text(spec, "nodeName")),
+            intern(app_of(metadata, fields.text_map(metadata, "labels"))),
+            requests.cpu_millicores,
+            requests.memory_bytes,
+            requests.gpus,
+            bool(fields.objects(spec, "schedulingGates")),
+            annotations.get(self._protect_annotation) == "true",
+        )
 
 
 def _metadata(item: Json) -> PodName:
@@ -93,17 +108,3 @@ def _metadata(item: Json) -> PodName:
     if not name:
         raise InputError("an object without a name")
     return intern(namespace), name
-
-
-def _row(pod: Pod, spec: Json, protected: bool) -> PodRow:
-    """Names that many pods share are kept once."""
-    return PodRow(
-        pod.uid,
-        intern(fields.text(spec, "nodeName")),
-        intern(pod.app),
-        pod.cpu_request_millicores,
-        pod.memory_request_bytes,
-        pod.gpus,
-        bool(fields.objects(spec, "schedulingGates")),
-        protected,
-    )

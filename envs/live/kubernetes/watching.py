@@ -12,11 +12,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-import orjson
+import msgspec
 
 from agent.breaker import Clock
 from agent.errors import InputError
@@ -24,6 +24,7 @@ from envs.live import fields
 from envs.live.fields import Json
 from envs.live.kubernetes.api import ApiError, ApiServer, TooLarge
 from envs.live.kubernetes.backoff import Backoff
+from envs.live.kubernetes.shapes import BOOKMARK, Page, Shape, event_of, page_of, status_of
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +67,7 @@ class Follower:
         self,
         api: ApiServer,
         path: str,
+        shape: Shape,
         sink: Sink,
         limits: Limits,
         clock: Clock = time.monotonic,
@@ -77,6 +79,7 @@ class Follower:
         self.lost_at_s: float | None = None  # None while the watch is open
         self.lists = 0
         self._api = api
+        self._shape = shape
         self._sink = sink
         self._limits = limits
         self._page_items = limits.page_items
@@ -130,22 +133,18 @@ class Follower:
         version, following = "", ""
         while True:
             page = self._page(following)
-            for item in fields.objects(page, "items"):
+            for item in page.items or ():
                 self._give(self._sink.listed, item)
-            metadata = fields.an_object(page, "metadata")
-            version, following = fields.text(metadata, "resourceVersion"), fields.text(metadata, "continue")
+            version, following = page.metadata.resource_version, page.metadata.continue_ or ""
             if not following:
                 break
         self._sink.finish()
         self._version, self.problem = version, ""
         self.synced.set()
 
-    def _page(self, following: str) -> Json:
+    def _page(self, following: str) -> Page:
         params = {"limit": str(self._page_items)} | ({"continue": following} if following else {})
-        page = self._api.get(self.path, params, self._limits.list_within_s, self._limits.page_bytes)
-        if not isinstance(page, Mapping):
-            raise ApiError("the list is not a JSON object")
-        return page
+        return self._api.get(self.path, params, self._limits.list_within_s, self._limits.page_bytes, page_of)
 
     def _watch(self) -> bool:
         """Whether it said anything before it ended."""
@@ -167,25 +166,32 @@ class Follower:
 
     def _event(self, line: bytes) -> None:
         try:
-            event = orjson.loads(line)
-            kind, item = fields.text(event, "type"), fields.an_object(event, "object")
-            version = fields.text(fields.an_object(item, "metadata"), "resourceVersion")
-        except (orjson.JSONDecodeError, InputError, AttributeError) as why:
+            event = event_of(line)
+            if event.type == "ERROR":
+                status = status_of(event.object)
+                raise ApiError(f"the watch failed: {status.message}", status.code)
+            metadata = fields.an_object(BOOKMARK.read(event.object), "metadata")
+            version = fields.text(metadata, "resourceVersion")
+        except (msgspec.DecodeError, UnicodeDecodeError, InputError) as why:
             raise ApiError(f"an event that cannot be read: {why}") from why
-        if kind == "ERROR":
-            code = item.get("code")
-            raise ApiError(f"the watch failed: {item.get('message')}", code if isinstance(code, int) else 0)
-        if kind in CHANGES:
-            self._give(self._sink.changed, item)
-        elif kind == "DELETED":
-            self._give(self._sink.removed, item)
+        if event.type in CHANGES:
+            self._give(self._sink.changed, event.object)
+        elif event.type == "DELETED":
+            self._give(self._sink.removed, event.object)
         self._version = version or self._version  # a bookmark is only this
         self._backoff.succeeded()
 
-    def _give(self, take: Any, item: Json) -> None:
+    def _give(self, take: Callable[[Json], None], raw: msgspec.Raw) -> None:
         """One object that cannot be read must not hide the others."""
         try:
-            take(item)
+            take(self._shape.read(raw))
         except InputError as why:
-            name = item.get("metadata", {}).get("name", "") if isinstance(item.get("metadata"), Mapping) else ""
-            logger.warning("%s %r is ignored: %s", self.path, name, why)
+            logger.warning("%s: %r is ignored: %s", self.path, _name_of(raw), why)
+
+
+def _name_of(raw: msgspec.Raw) -> str:
+    """For the log: of an object that cannot be read nothing else may be shown, it could hold secrets."""
+    try:
+        return fields.text(fields.an_object(BOOKMARK.read(raw), "metadata"), "name")
+    except InputError:
+        return ""
