@@ -63,6 +63,7 @@ def start_sidecar(cluster: ApiServer, port: int | None = None, **settings: Any) 
     port = port or free_port()
     environment = {f"PILOTFISH_{name.upper()}": str(value) for name, value in settings.items()}
     environment["PILOTFISH_CLUSTER__KUBECONFIG"] = str(_kubeconfig(cluster))
+    environment["PILOTFISH_CLUSTER__SOURCE"] = "kubernetes"  # other tests take the simulation (tests/conftest.py)
     options = ["-m", "pilotfish", "serve", "--port", str(port)]
     sidecar = Sidecar(cluster.processes.start("pilotfish", Path(sys.executable), options, environment), port)
     sidecar.daemon.wait_until(sidecar.is_ready)
