@@ -18,7 +18,8 @@ from serving.extender import Extender
 from serving.observability import Metrics, RequestMetrics
 from serving.routes import console, decisions, events, extender, health, score, state
 from serving.routes.http import error_reply
-from serving.settings import Settings
+from serving.security.tokens import TokenFile, TokenGuard
+from serving.settings import SecuritySettings, Settings
 from serving.sidecar import Sidecar
 
 logger = logging.getLogger(__name__)
@@ -41,7 +42,8 @@ def create_app(
     app = FastAPI(title="Pilotfish", docs_url=None, redoc_url=None, lifespan=lifespan)
     app.state.sidecar = sidecar
     metrics.watch(source.snapshot, decider, lambda: sidecar.settings.ladder.stale_after_s)
-    app.add_middleware(RequestMetrics, metrics=metrics)
+    _add_guard(app, settings.security)
+    app.add_middleware(RequestMetrics, metrics=metrics)  # last, so around the guard: refusals are counted too
     for routes in (score, decisions, events, state, health, console):
         app.include_router(routes.router)
     judge = Extender(settings, source, decider, metrics)
@@ -51,6 +53,12 @@ def create_app(
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(Exception, _on_defect)
     return app
+
+
+def _add_guard(app: FastAPI, security: SecuritySettings) -> None:
+    if security.token_file:
+        tokens = TokenFile(security.token_file)
+        app.add_middleware(TokenGuard, tokens=tokens, extender_needs_none=bool(security.client_ca_file))
 
 
 async def _on_input_error(request: Request, why: Exception) -> Response:

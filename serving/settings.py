@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -36,12 +36,44 @@ class Group(BaseModel):
 class ServerSettings(Group):
     """How the sidecar listens."""
 
-    host: str = Field("127.0.0.1", description="address to listen on; loopback, because the API has no password")
+    host: str = Field("127.0.0.1", description="address to listen on; others need TLS or tokens, see docs/security.md")
     port: int = Field(8000, ge=1, le=65535, description="port to listen on")
     max_body_bytes: int = Field(1_048_576, ge=1024, description="longer request bodies are refused with 413")
     max_nodes: int = Field(10_000, ge=1, description="most node names that one request may list")
     max_event_streams: int = Field(16, ge=0, description="most readers of /v1/events, one per open console")
     ready_within_s: float = Field(60.0, gt=0, description="/readyz fails when the cluster state is older than this")
+
+
+class SecuritySettings(Group):
+    """Who may ask: TLS, client certificates, tokens (docs/security.md). Files are read again when they change."""
+
+    certificate_file: str | None = Field(None, description="certificate (PEM, with its chain) to serve HTTPS with")
+    key_file: str | None = Field(None, description="private key (PEM) of the certificate")
+    client_ca_file: str | None = Field(None, description="clients need a certificate that this CA (PEM) has signed")
+    token_file: str | None = Field(
+        None, description="bearer tokens, one a line; every route but /healthz and /readyz then needs one"
+    )
+    allow_insecure: bool = Field(False, description="listen beyond loopback with neither TLS nor tokens")
+
+    @model_validator(mode="after")
+    def _files_belong_together(self) -> SecuritySettings:
+        if bool(self.certificate_file) != bool(self.key_file):
+            raise ValueError("certificate_file and key_file go together")
+        if self.client_ca_file and not self.certificate_file:
+            raise ValueError("client_ca_file needs certificate_file and key_file")
+        return self
+
+
+class ConnectionSettings(Group):
+    """How much patience clients may ask for."""
+
+    max_open: int = Field(1000, ge=1, description="connections; requests on more of them are answered with 503")
+    slow_client_s: float = Field(
+        10.0, gt=0, le=600, description="longest wait for a handshake, a whole request, or an answer to be taken"
+    )
+    keep_alive_s: int = Field(
+        120, ge=1, description="an unused connection is closed after this; kube-scheduler does so itself after 90 s"
+    )
 
 
 class LadderSettings(Group):
@@ -162,6 +194,8 @@ class Settings(BaseSettings):
     )
 
     server: ServerSettings = ServerSettings()
+    security: SecuritySettings = SecuritySettings()
+    connections: ConnectionSettings = ConnectionSettings()
     ladder: LadderSettings = LadderSettings()
     model: ModelSettings = ModelSettings()
     exploration: ExplorationSettings = ExplorationSettings()

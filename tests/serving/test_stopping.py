@@ -1,0 +1,70 @@
+"""A SIGTERM to the real process: requests under way are answered, and it is gone within two seconds."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from tests.serving.test_run import free_port, pilotfish, wait_until_ready
+
+GONE_WITHIN_S = 2.0
+HEAD = b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+BODY = json.dumps({"requirements": {"cpu": "250m", "memory": "64Mi"}}).encode()
+
+
+@pytest.fixture(scope="module")
+def start():
+    running: list[subprocess.Popen] = []
+
+    def begin() -> tuple[subprocess.Popen, int]:
+        port = free_port()
+        process = pilotfish("serve", "--port", str(port), PILOTFISH_MODEL__FOLDER="none")
+        running.append(process)
+        wait_until_ready(process, port)
+        return process, port
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def half_a_request(port: int) -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", port), timeout=5)
+    client.sendall(HEAD % len(BODY) + BODY[:10])
+    time.sleep(0.3)  # until the sidecar has read it
+    return client
+
+
+def everything(client: socket.socket) -> bytes:
+    return b"".join(iter(lambda: client.recv(65536), b""))
+
+
+def test_a_slow_request_under_way_is_still_answered(start):
+    process, port = start()
+    with half_a_request(port) as client:
+        began_s = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.4)
+        with pytest.raises(ConnectionRefusedError):  # nobody new is let in
+            socket.create_connection(("127.0.0.1", port), timeout=5)
+        client.sendall(BODY[10:])
+        head, _, body = everything(client).partition(b"\r\n\r\n")
+    process.wait(timeout=10)
+    assert time.monotonic() - began_s < GONE_WITHIN_S
+    assert head.startswith(b"HTTP/1.1 200")
+    assert json.loads(body)["best"]
+
+
+def test_a_request_that_never_ends_holds_nothing_up(start):
+    process, port = start()
+    with half_a_request(port):
+        began_s = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=10)
+        assert time.monotonic() - began_s < GONE_WITHIN_S
