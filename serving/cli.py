@@ -7,7 +7,10 @@ from typing import Annotated
 
 import typer
 
+import serving.manifests.cli
+
 app = typer.Typer()
+app.add_typer(serving.manifests.cli.app)
 
 config_app = typer.Typer(name="config", no_args_is_help=True, help="The settings: which, and from where.")
 app.add_typer(config_app)

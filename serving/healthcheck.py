@@ -1,4 +1,4 @@
-"""Asks the sidecar of this container whether it lives: for the HEALTHCHECK of the image and for exec probes.
+"""Asks the sidecar of this container whether it lives, or is ready: for the HEALTHCHECK of the image and exec probes.
 
 Standard library and environment only: a check every few seconds must not load what the sidecar loads. Where client
 certificates are required it has none to show; that the sidecar finished its part of the handshake must do then.
@@ -42,4 +42,4 @@ def _connection(environment: Mapping[str, str]) -> http.client.HTTPConnection:
 
 
 if __name__ == "__main__":
-    sys.exit(not is_healthy(os.environ))
+    sys.exit(not is_healthy(os.environ, *sys.argv[1:2]))

@@ -1,0 +1,1 @@
+"""What puts Pilotfish beside a kube-scheduler: configuration, pods and roles as YAML, made from the settings."""

@@ -1,0 +1,68 @@
+"""The files of deploy/ are what the commands print, and the roles in them are the least that will do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import serving.cli
+from serving.configuration import ConfigurationSource
+from serving.manifests.roles import rbac_text, rules
+from serving.manifests.scheduler_config import SchedulerOptions, extender
+from serving.settings import Settings
+
+ROOT = Path(__file__).parents[3]
+WRITTEN_BY = {
+    "scheduler-config.yaml": ["scheduler-config"],
+    "sidecar.yaml": ["scheduler-config", "--sidecar"],
+    "static-pod.yaml": ["scheduler-config", "--static-pod"],
+    "rbac.yaml": ["rbac"],
+}
+
+
+@pytest.mark.parametrize("file", WRITTEN_BY)
+def test_files_are_what_the_commands_print(file):
+    printed = CliRunner().invoke(serving.cli.app, WRITTEN_BY[file]).output
+    why = f"pilotfish {' '.join(WRITTEN_BY[file])} > deploy/{file}"
+    assert (ROOT / "deploy" / file).read_text(encoding="utf-8") == printed, why
+
+
+def test_the_extender_in_the_docs_is_the_one_that_is_generated():
+    text = (ROOT / "docs" / "extender.md").read_text(encoding="utf-8")
+    described = yaml.safe_load(re.search(r"```yaml\n(extenders:.*?)```", text, re.DOTALL)[1])
+    assert described["extenders"] == [extender(Settings(), SchedulerOptions())]
+
+
+def allowed(settings: Settings) -> set[tuple[str, str, str]]:
+    return {
+        (group, resource, verb)
+        for rule in rules(settings)
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+SEEN = {
+    *(("", resource, verb) for resource in ("nodes", "pods") for verb in ("list", "watch")),
+    *(("metrics.k8s.io", resource, verb) for resource in ("nodes", "pods") for verb in ("get", "list")),
+}
+
+
+def test_it_sees_and_changes_nothing():
+    assert allowed(Settings()) == SEEN
+
+
+def test_it_may_bind_only_where_that_is_switched_on():
+    binding = ConfigurationSource(assignments=["extender.bind=true"]).read().settings
+    assert allowed(binding) == {*SEEN, ("", "pods/binding", "create")}
+
+
+def test_the_role_reaches_the_account():
+    account, role, binding = yaml.safe_load_all(rbac_text(Settings(), namespace="elsewhere"))
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", **account["metadata"]}]
