@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import logging
 import socket
-import threading
-import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 
-from serving.app import create_app
-from serving.decide import new_decider
-from serving.listening import Server, listen
-from serving.observability import Metrics
 from serving.settings import ConnectionSettings, ModelSettings, SecuritySettings, ServerSettings, Settings
-from tests.serving.conftest import ManualClock, StillSource, a_snapshot
+from tests.serving.listening_sidecar import listening_sidecar
 from tests.serving.security.authority import Authority
 
 TOKENS = ("the-first-token-of-the-tests", "the-second-token-of-the-tests")
@@ -28,36 +23,22 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-def a_sidecar(settings: Settings) -> Server:
-    clock, metrics = ManualClock(), Metrics()
-    decider = new_decider(settings, clock, metrics.on_ranking, metrics.on_skip)
-    return Server(create_app(settings, StillSource(a_snapshot()), decider, metrics), settings)
-
-
 @pytest.fixture
 def start() -> Iterator[Start]:
     """Starts a sidecar with these security and connection settings, and gives its port."""
-    running: list[tuple[Server, threading.Thread]] = []
+    with ExitStack() as running:
 
-    def begin(connections: ConnectionSettings | None = None, **security: str) -> int:
-        settings = Settings(
-            server=ServerSettings(port=free_port()),
-            security=SecuritySettings(**security),
-            connections=connections or ConnectionSettings(),
-            model=ModelSettings(folder="none"),
-        )
-        listener, server = listen(settings), a_sidecar(settings)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        running.append((server, thread))
-        while not server.started:
-            time.sleep(0.01)
-        return settings.server.port
+        def begin(connections: ConnectionSettings | None = None, **security: str) -> int:
+            settings = Settings(
+                server=ServerSettings(port=free_port()),
+                security=SecuritySettings(**security),
+                connections=connections or ConnectionSettings(),
+                model=ModelSettings(folder="none"),
+            )
+            running.enter_context(listening_sidecar(settings))
+            return settings.server.port
 
-    yield begin
-    for server, thread in running:
-        server.should_exit = True
-        thread.join(timeout=5)
+        yield begin
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ import pytest
 from agent.errors import InputError
 from serving.security.tokens import LOOK_EVERY_S, TokenFile, TokenGuard
 from tests.serving.conftest import ManualClock
-from tests.serving.security.conftest import TOKENS, a_sidecar
+from tests.serving.listening_sidecar import a_sidecar
+from tests.serving.security.conftest import TOKENS
 
 GUARD_BUDGET_S = 20e-6
 
