@@ -23,14 +23,15 @@ RUN python3 -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'r
 
 COPY . .
 RUN /opt/pilotfish/bin/pip install --no-deps . \
-    && /opt/pilotfish/bin/pip uninstall --yes pip setuptools
+    && /opt/pilotfish/bin/pip uninstall --yes pip setuptools \
+    && find /opt/pilotfish -type d -name tests -prune -exec rm -rf {} +
 
 
 FROM docker.io/library/debian:bookworm-slim
 
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends python3=3.11.* \
-    && rm -rf /var/lib/apt/lists/* \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt \
     && groupadd --gid 10001 pilotfish \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin pilotfish
 

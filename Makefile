@@ -9,8 +9,13 @@ SERVE_VENV := .venv-serve
 # uv makes the environments where it is on PATH; elsewhere pip puts uv into each new environment first.
 UV := $(shell uv --version >/dev/null 2>&1 && echo uv)
 
+# Whichever is there builds the image. docker has one format only, and no option for it.
+BUILDER := $(firstword $(foreach tool,docker podman buildah,$(if $(shell command -v $(tool)),$(tool))))
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+PILOTFISH_IMAGE ?= pilotfish:$(VERSION)
+
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast cluster-tools check bench train-default train-gpu lock clean
+.PHONY: help setup run test test-fast cluster-tools image check bench train-default train-gpu lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +43,10 @@ check: $(VENV)/.installed ## ruff, mypy, import-linter
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo
+
+image: ## build the image with docker, podman or buildah; PILOTFISH_IMAGE=name:tag
+	$(or $(BUILDER),$(error docker, podman or buildah is needed: install one of them)) build \
+		$(if $(filter docker,$(BUILDER)),,--format docker) --tag $(PILOTFISH_IMAGE) .
 
 bench: $(VENV)/.installed ## measure every bar and write docs/benchmarks.md (TRACES=folder with the public traces)
 	$(VENV)/bin/python -m benchmarks.report $(if $(TRACES),--traces "$(TRACES)")

@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 def run(source: ConfigurationSource) -> None:
     """Serve scores as the settings say: over a real cluster, unless they name the simulation."""
+    signal.signal(signal.SIGTERM, _leave)
     settings = source.read().settings
     set_up_logging(settings.logging)
     listener = listen(settings)
@@ -38,6 +39,11 @@ def run(source: ConfigurationSource) -> None:
     logger.info("answering at %s: POST /v1/score, GET /v1/state and what %s/openapi.json lists", address, address)
     logger.info("open the console in a browser: %s/console", address)
     server.run(sockets=[listener])
+
+
+def _leave(*_: object) -> None:
+    """The first process of a container ignores a signal that has no handler; uvicorn has its own while it serves."""
+    raise SystemExit(0)
 
 
 def reload_on_change(sidecar: Sidecar, source: ConfigurationSource) -> None:

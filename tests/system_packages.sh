@@ -8,6 +8,8 @@ prometheus prometheus
 promtool prometheus
 chromium chromium
 chromedriver chromium-driver
+buildah buildah
+debootstrap debootstrap
 "
 
 missing=$(echo "$WANTED" | while read -r program package; do

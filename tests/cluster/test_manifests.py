@@ -16,7 +16,7 @@ from tests.cluster.api import Api, Object, eventually
 from tests.cluster.apiserver import ApiServer, create_service_account
 from tests.cluster.building import tool
 from tests.cluster.identities import Authority, write_kubeconfig
-from tests.cluster.objects import a_pod, wait_until_bound
+from tests.cluster.objects import a_pod, create_pods, wait_until_bound
 from tests.cluster.processes import free_port
 from tests.serving.listening_sidecar import listening_sidecar
 
@@ -102,11 +102,22 @@ def test_kube_scheduler_calls_the_sidecar_over_tls_with_its_certificate(control_
     namespace = control_plane.create_namespace("over-tls")
     with listening_sidecar(settings) as sidecar:
         scheduler(extenders=[extender(*mutual_tls)])
-        control_plane.admin.create(f"/api/v1/namespaces/{namespace}/pods", a_pod("first"))
+        create_pods(control_plane.admin, namespace, [a_pod("first")])
         wait_until_bound(control_plane.admin, namespace, 1)
         metrics = sidecar.config.app.state.sidecar.metrics.exposition().decode()
     for verb in ("filter", "prioritize"):
         assert f'pilotfish_requests_total{{code="200",route="/extender/{verb}"}} 1.0' in metrics
+
+
+def test_pods_are_scheduled_on_when_the_sidecar_goes(control_plane, nodes, scheduler):
+    settings = Settings(server=ServerSettings(port=free_port()), model=ModelSettings(folder="none"))
+    namespace = control_plane.create_namespace("sidecar-goes")
+    scheduler(extenders=[extender(settings, SchedulerOptions())])
+    with listening_sidecar(settings):
+        create_pods(control_plane.admin, namespace, [a_pod("with")])
+        wait_until_bound(control_plane.admin, namespace, 1)
+    create_pods(control_plane.admin, namespace, [a_pod("without")])
+    assert set(wait_until_bound(control_plane.admin, namespace, 2)) == {"with", "without"}
 
 
 @pytest.mark.parametrize("file", ["rbac.yaml", "sidecar.yaml", "static-pod.yaml"])

@@ -13,6 +13,7 @@ import pytest
 from tests.serving.test_run import free_port, pilotfish, wait_until_ready
 
 GONE_WITHIN_S = 2.0
+SIMULATED = {"PILOTFISH_CLUSTER__SOURCE": "simulation"}
 HEAD = b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 BODY = json.dumps({"requirements": {"cpu": "250m", "memory": "64Mi"}}).encode()
 
@@ -23,7 +24,7 @@ def start():
 
     def begin() -> tuple[subprocess.Popen, int]:
         port = free_port()
-        process = pilotfish("serve", "--port", str(port), PILOTFISH_MODEL__FOLDER="none")
+        process = pilotfish("serve", "--port", str(port), PILOTFISH_MODEL__FOLDER="none", **SIMULATED)
         running.append(process)
         wait_until_ready(process, port)
         return process, port
@@ -57,8 +58,20 @@ def test_a_slow_request_under_way_is_still_answered(start):
         head, _, body = everything(client).partition(b"\r\n\r\n")
     process.wait(timeout=10)
     assert time.monotonic() - began_s < GONE_WITHIN_S
+    assert process.returncode == 0
     assert head.startswith(b"HTTP/1.1 200")
     assert json.loads(body)["best"]
+
+
+def test_a_term_while_it_starts_is_not_lost():
+    """The first process of a container has no default for it: without a handler it would start, and stay."""
+    process = pilotfish("serve", "--port", str(free_port()), PILOTFISH_MODEL__FOLDER="none", **SIMULATED)
+    for line in process.stderr:
+        if "answering at" in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=10)
+    assert process.returncode == 0
 
 
 def test_a_request_that_never_ends_holds_nothing_up(start):

@@ -31,8 +31,9 @@ def test_files_are_what_the_commands_print(file):
     assert (ROOT / "deploy" / file).read_text(encoding="utf-8") == printed, why
 
 
-def test_the_extender_in_the_docs_is_the_one_that_is_generated():
-    text = (ROOT / "docs" / "extender.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("document", ["README.md", "docs/extender.md"])
+def test_the_extender_in_the_documents_is_the_one_that_is_generated(document):
+    text = (ROOT / document).read_text(encoding="utf-8")
     described = yaml.safe_load(re.search(r"```yaml\n(extenders:.*?)```", text, re.DOTALL)[1])
     assert described["extenders"] == [extender(Settings(), SchedulerOptions())]
 
