@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -25,7 +26,9 @@ WRITTEN_BY = {
 
 
 @pytest.mark.parametrize("file", WRITTEN_BY)
-def test_files_are_what_the_commands_print(file):
+def test_files_are_what_the_commands_print(file, monkeypatch):
+    for variable in [name for name in os.environ if name.startswith("PILOTFISH_")]:
+        monkeypatch.delenv(variable)
     printed = CliRunner().invoke(serving.cli.app, WRITTEN_BY[file]).output
     why = f"pilotfish {' '.join(WRITTEN_BY[file])} > deploy/{file}"
     assert (ROOT / "deploy" / file).read_text(encoding="utf-8") == printed, why
