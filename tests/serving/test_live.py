@@ -10,6 +10,15 @@ import urllib.error
 import pytest
 import yaml
 
+from agent.errors import InputError
+from envs.live.kubernetes.access import Access
+from envs.live.kubernetes.api import ApiServer
+from envs.live.ledger import Ledger
+from envs.live.metrics import NoMetrics
+from envs.live.metrics_api import MetricsApiSource
+from envs.live.prometheus import PrometheusSource
+from serving.live import metrics_source
+from serving.settings import Settings
 from tests.envs.live.conftest import eventually
 from tests.envs.live.scripted_api import ScriptedApi, api_node, api_pod
 from tests.serving.test_run import ask, free_port, pilotfish, wait_until_ready
@@ -116,6 +125,9 @@ def test_unreachable_api_server_is_said_and_waited_for(serve):
     eventually(lambda: "refused" in refused(port, "/readyz"), "readiness says why", 30.0)
     assert "refused" in refused(port, "/v1/state")
     assert ask(port, "/healthz") == {"status": "ok"}
+    asked = {"Pod": api_pod("p1"), "NodeNames": ["a", "b"]}
+    assert len({each["Score"] for each in ask(port, "/extender/prioritize", asked)}) == 1
+    assert ask(port, "/extender/filter", asked)["NodeNames"] == ["a", "b"]
     assert process.poll() is None
 
 
@@ -135,6 +147,25 @@ def test_token_reaches_the_server_and_no_log(api, serve):
     process.terminate()
     said = "".join(process.communicate(timeout=10))
     assert "secret-of-the-test" not in said
+
+
+@pytest.mark.parametrize(
+    ("wanted", "address", "kind"),
+    [
+        ("auto", "", MetricsApiSource),
+        ("auto", "http://127.0.0.1:9", PrometheusSource),
+        ("metrics-api", "http://127.0.0.1:9", MetricsApiSource),
+        ("none", "http://127.0.0.1:9", NoMetrics),
+    ],
+)
+def test_metrics_come_from_whom_the_settings_name(wanted, address, kind):
+    settings = Settings(cluster={"metrics": wanted}, prometheus={"address": address})
+    assert type(metrics_source(settings, ApiServer(Access("http://127.0.0.1:9")), Ledger())) is kind
+
+
+def test_prometheus_without_an_address_is_one_clear_error():
+    with pytest.raises(InputError, match="PILOTFISH_PROMETHEUS__ADDRESS"):
+        metrics_source(Settings(cluster={"metrics": "prometheus"}), ApiServer(Access("http://127.0.0.1:9")), Ledger())
 
 
 def test_nothing_to_reach_a_cluster_by_is_one_clear_line(tmp_path):

@@ -191,6 +191,13 @@ def lines(*said: bytes, then_close: bool = True):
     return fault
 
 
+def ended_at_once(handler) -> bool:
+    """A watch that the server ends properly, with nothing said."""
+    handler.begin_chunks()
+    handler.chunk(b"")
+    return True
+
+
 def slow(seconds: float):
     """Answer rightly, but late."""
 

@@ -13,6 +13,7 @@ from tests.envs.live.scripted_api import (
     ScriptedApi,
     api_node,
     api_pod,
+    ended_at_once,
     endless_line,
     hang_up,
     lines,
@@ -150,7 +151,7 @@ def test_slow_list_is_given_up_and_tried_again(api, cluster_of):
 
 
 def test_watch_that_ends_at_once_for_ever_is_not_asked_in_a_loop(api, cluster_of):
-    api.faults["watch"].extend([lines()] * 1000)
+    api.faults["watch"].extend([ended_at_once] * 1000)
     cluster_of(api.url)
     time.sleep(1.0)
     assert api.count("watch pods") + api.count("watch nodes") < 40
