@@ -19,9 +19,17 @@ export async function request(path, options = {}) {
 
 export async function post(path, body) {
   const reply = await request(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
-  const content = await reply.json();
-  if (!reply.ok) throw new Error(content.error ?? `the sidecar answered ${reply.status}`);
-  return content;
+  if (!reply.ok) throw new Error(await problemOf(reply));
+  return reply.json();
+}
+
+// What the sidecar says is wrong; a proxy in between may have answered something else.
+export async function problemOf(reply) {
+  try {
+    return (await reply.json()).error ?? `the answer was ${reply.status}`;
+  } catch {
+    return `the answer was ${reply.status}`;
+  }
 }
 
 function newToken(refused) {

@@ -108,13 +108,13 @@ export class Decisions {
 function newRow(decision) {
   const { number, name, namespace, best, source, took_ms: took } = decision;
   const pod = element("button", { type: "button", class: "link" }, podName(decision));
-  pod.title = `why ${namespace}/${name} goes there`;
+  pod.title = namespace ? `${namespace}/${name}` : name;
   return element(
     "tr", { "data-number": number },
     element("td", {}, pod),
-    element("td", {}, best ?? element("span", { class: "bad" }, "no node fits")),
+    element("td", { title: best }, best ?? element("span", { class: "bad" }, "no node fits")),
     element("td", {}, boundText(decision)),
-    element("td", {}, source),
+    element("td", { title: source }, source),
     element("td", { class: "number" }, `${took.toFixed(took < 10 ? 1 : 0)} ms`),
     element("td", { class: "number" }),
   );
@@ -124,5 +124,5 @@ export const podName = ({ name, uid, number }) => name || uid || `#${number}`;
 
 function boundText({ bound, best }) {
   if (!bound) return element("span", { class: "quiet" }, "–");
-  return bound === best ? element("span", { class: "quiet" }, "same") : element("span", { class: "bad" }, bound);
+  return bound === best ? element("span", { class: "quiet" }, "same") : element("span", { class: "bad", title: bound }, bound);
 }

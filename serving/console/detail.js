@@ -1,6 +1,7 @@
 // Why this node, or what is known of one.
 
 import { podName } from "./decisions.js";
+import { explanation } from "./explanation.js";
 import { byId, element, setText } from "./dom.js";
 import { METRICS, amount, duration, percent, reading } from "./figures.js";
 
@@ -9,19 +10,27 @@ const NARROW = "(max-width: 900px)";
 export class Detail {
   constructor() {
     this.body = byId("detail-body");
+    this.node = null; // the name of the one that is shown
   }
 
-  showNode(node, { receivedAt, staleAfter }) {
-    const waited = (performance.now() - receivedAt) / 1000;
-    const rows = Object.keys(METRICS).map((metric) => figureRow(node, metric, waited, staleAfter));
-    const head = element("tr", {}, ...["", "used", "of", "full", "age"].map((name) => element("th", { scope: "col", class: name ? "number" : null }, name)));
-    const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
-    this.put(`Node ${node.name}`, sentence(nodeFacts(node)), table);
+  showNode(node, nodes) {
+    this.node = node.name;
+    this.put(`Node ${node.name}`, ...nodeFigures(node, nodes));
   }
 
-  showDecision({ decision, at }) {
+  // The figures of a node go on changing while they are looked at.
+  refresh(nodes) {
+    const node = nodes.nodes.find(({ name }) => name === this.node);
+    if (node) this.body.replaceChildren(...nodeFigures(node, nodes));
+  }
+
+  // What the decision itself tells is shown at once; the contributions come when the sidecar has worked them out.
+  async showDecision({ decision }) {
+    this.node = null;
     const title = `Why ${podName(decision)} → ${decision.best ?? "no node"}`;
-    this.put(title, facts(decision, at), ...candidates(decision), ...rejected(decision));
+    const reasons = element("div", { id: "reasons" }, element("p", { class: "quiet" }, "asking the sidecar …"));
+    this.put(title, facts(decision), reasons, ...candidates(decision), ...rejected(decision));
+    reasons.replaceChildren(...(await explanation(decision)));
   }
 
   put(title, ...content) {
@@ -29,6 +38,13 @@ export class Detail {
     this.body.replaceChildren(...content);
     if (matchMedia(NARROW).matches) byId("detail").scrollIntoView({ block: "start" });
   }
+}
+
+function nodeFigures(node, { receivedAt, staleAfter }) {
+  const waited = (performance.now() - receivedAt) / 1000;
+  const rows = Object.keys(METRICS).map((metric) => figureRow(node, metric, waited, staleAfter));
+  const head = element("tr", {}, ...["", "used", "of", "full", "age"].map((name) => element("th", { scope: "col", class: name ? "number" : null }, name)));
+  return [sentence(nodeFacts(node)), element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows))];
 }
 
 const sentence = (parts) => element("p", {}, parts.filter(Boolean).join(" · "));
@@ -53,13 +69,13 @@ function figureRow(node, metric, waited, staleAfter) {
   );
 }
 
-function facts(decision, at) {
+function facts(decision) {
   const ages = Object.entries(decision.ages_s).map(([group, age]) => `${group} ${age === null ? "unknown" : duration(age)}`);
   return element(
     "div", {},
     sentence([
       `by ${decision.source}${decision.model ? ` (${decision.model})` : ""} in ${decision.took_ms.toFixed(1)} ms`,
-      `${duration(performance.now() / 1000 - at)} ago`,
+      `at ${new Date(decision.at_s * 1000).toLocaleTimeString()}`,
       `from data of age ${ages.join(", ")}`,
       decision.bound ? `bound to ${decision.bound}` : "not seen bound",
       decision.applied ? "" : `answered neutral, because of mode ${decision.mode}`,

@@ -48,14 +48,8 @@ export function signed(value) {
 // Names that differ only in the middle are shown by their middle: ip-10-0-1-23.region.internal becomes 1-23.
 export function shortNames(names) {
   if (names.length < 2) return names;
-  const cut = (from, to) => {
-    const start = from.lastIndexOf("-", from.length - 1) + 1;
-    return to(start);
-  };
-  const prefix = cut(commonPrefix(names), (length) => length);
-  const reversed = names.map((name) => [...name].reverse().join(""));
-  const shared = commonPrefix(reversed);
-  const suffix = shared.includes(".") ? shared.lastIndexOf(".") + 1 : 0;
+  const prefix = commonPrefix(names).lastIndexOf("-") + 1;
+  const suffix = commonPrefix(names.map((name) => [...name].reverse().join(""))).lastIndexOf(".") + 1;
   return names.map((name) => (name.length > prefix + suffix ? name.slice(prefix, name.length - suffix) : name));
 }
 

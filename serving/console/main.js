@@ -29,6 +29,7 @@ const handlers = {
     state = content;
     receivedAt = performance.now();
     nodes.show(content);
+    detail.refresh(nodes);
     draw();
   },
   decisions(content) {

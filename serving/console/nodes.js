@@ -43,7 +43,8 @@ export class Nodes {
     this.tiles = this.nodes.map((node, index) => {
       const tile = newTile(short[index], node.name, index);
       const zone = node.zone ?? "";
-      byZone.set(zone, [...(byZone.get(zone) ?? []), tile]);
+      if (!byZone.has(zone)) byZone.set(zone, []);
+      byZone.get(zone).push(tile);
       return tile;
     });
     const sections = [...byZone].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })).map(newZone);

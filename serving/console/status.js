@@ -15,7 +15,7 @@ export function showState(state, waited, answering) {
   const age = state.age_s === null ? null : state.age_s + waited;
   showFacts([
     ["mode", state.mode],
-    ["model", state.models.loaded.join(", ") || "none"],
+    ["model", state.models.loaded.map(shortLabel).join(", ") || "none"],
     ["cluster state", age === null ? "unknown" : `${duration(age)} old`, age === null || age > state.stale_after_s],
     ["waiting pods", age === null ? "unknown" : String(state.queue_length)],
     ["assumed pods", String(state.assumed)],
@@ -25,6 +25,9 @@ export function showState(state, waited, answering) {
   byId("problems").hidden = problems.length === 0;
   setText(byId("problems"), problems.join("; "));
 }
+
+// A label is a kind and a digest; of the digest some characters tell models apart.
+const shortLabel = (label) => label.replace(/(@\w{6})\w+$/, "$1");
 
 function showFacts(facts) {
   const list = byId("facts");

@@ -1,6 +1,6 @@
 // Server-sent events by fetch, because EventSource cannot send a token. Reconnects by itself, and says so.
 
-import { request } from "./api.js";
+import { problemOf, request } from "./api.js";
 
 const SILENT_MS = 8000; // the sidecar speaks every two seconds: after this the connection is as good as gone
 const RETRY_MS = [500, 1000, 2000, 4000, 5000];
@@ -21,22 +21,30 @@ async function readUntilItEnds(path, handlers, onFirst) {
   let silence = setTimeout(() => stop.abort(), SILENT_MS);
   try {
     const reply = await request(path, { signal: stop.signal });
-    if (!reply.ok) return (await reply.json()).error ?? `it answered ${reply.status}`;
+    if (!reply.ok) return await problemOf(reply);
     let first = true;
     for await (const [name, content] of eventsOf(reply.body)) {
       clearTimeout(silence);
       silence = setTimeout(() => stop.abort(), SILENT_MS);
       if (first) onFirst();
       first = false;
-      handlers[name]?.(content);
+      tell(handlers[name], content);
     }
     return "the sidecar ended it";
   } catch (error) {
-    if (error instanceof TypeError || error.name === "AbortError") return "no answer"; // what fetch raises
-    throw error;
+    return error instanceof SyntaxError ? "what came cannot be read" : "no answer";
   } finally {
     clearTimeout(silence);
     stop.abort();
+  }
+}
+
+// A defect of the page is an error of the page, not of the connection.
+function tell(handler, content) {
+  try {
+    handler?.(content);
+  } catch (error) {
+    reportError(error);
   }
 }
 

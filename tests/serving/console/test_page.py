@@ -15,6 +15,7 @@ from selenium.webdriver.common.keys import Keys
 from agent.nodetable import NodeTable
 from envs.live.snapshot import Snapshot
 from serving.app import create_app
+from serving.settings import ServerSettings
 from tests.serving.conftest import StillSource, a_snapshot
 
 HOSTILE = "<img src=x onerror=document.title='pwned'>"
@@ -58,6 +59,19 @@ def larger(snapshot: Snapshot, copies: int) -> Snapshot:
     return replace(snapshot, nodes=NodeTable(nodes), state=replace(state, **columns), pods_by_app={})
 
 
+class TestLongNames:
+    @pytest.fixture
+    def source(self):
+        snapshot = a_snapshot()
+        nodes = (replace(node, name=f"ip-10-0-{i}-23.eu-west-1.internal") for i, node in enumerate(snapshot.nodes))
+        return StillSource(replace(snapshot, nodes=NodeTable(nodes)))
+
+    def test_are_shown_by_the_part_that_differs_and_told_whole(self, console):
+        console.wait_for(lambda: console.count(".tile"))
+        assert sorted(text.split("\n")[0] for text in console.texts(".tile")) == [f"{i}-23" for i in range(5)]
+        assert console.attributes(".tile", "aria-label")[0].startswith("ip-10-0-0-23.eu-west-1.internal: NIC")
+
+
 class TestEmpty:
     @pytest.fixture
     def source(self):
@@ -68,6 +82,18 @@ class TestEmpty:
         assert "/readyz" in console.text("#no-nodes")
         assert "curl -s http://127.0.0.1" in console.text("#no-decisions")
         assert "unknown" in console.text("#facts")
+
+
+class TestRefused:
+    @pytest.fixture
+    def settings(self, settings):
+        return settings.model_copy(update={"server": ServerSettings(max_event_streams=0)})
+
+    def test_why_there_is_no_stream_is_told(self, page, serve, app):
+        page.expected = ("503 (Service Unavailable)",)
+        page.open(f"{serve(app)}/console")
+        page.wait_for(lambda: "connection lost (0 event streams are open already" in page.connection())
+        page.leave()
 
 
 def test_old_and_missing_figures_are_told_as_such(console, source, clock):
@@ -107,6 +133,14 @@ def test_a_decision_shows_its_next_best_nodes_and_what_was_filtered(console):
     assert "Best of 4 candidates" in body
     assert "Filtered" in body
     assert "1 node" in body
+
+
+def test_the_figures_of_a_node_go_on_changing_while_they_are_looked_at(console, clock):
+    console.click(".tile[data-node=busy]")
+    assert console.texts("#detail-body tbody tr:first-child td")[:3] == ["900 Mbit/s", "1,000 Mbit/s", "90%"]
+    assert re.fullmatch(r"\d s", console.texts("#detail-body td:last-child")[0])
+    clock.now_s += 300.0
+    console.wait_for(lambda: console.texts("#detail-body td:last-child")[0] == "5 min, stale")
 
 
 def test_where_the_pod_was_really_bound_is_told_when_it_is_known(console, decider):
