@@ -1,14 +1,13 @@
 """``GET /v1/events``: what the sidecar knows and decides, as it happens, by server-sent events.
 
 The stream looks at the kept decisions four times a second instead of being called for each: however many pods are
-decided, a console costs the same, and no decision waits for a reader. A reader that does not read is dropped.
+decided, a console costs the same, and no decision waits for a reader. One that does not read is
+dropped as any slow client is (``serving.listening``).
 """
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-import logging
 import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -16,25 +15,23 @@ from typing import Any
 import orjson
 from fastapi import APIRouter, HTTPException
 from fastapi.responses import Response, StreamingResponse
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from serving.sidecar import Sidecar, TheSidecar
 from serving.streams import Streams
 from serving.wire.overview import overview
 
-logger = logging.getLogger(__name__)
 router = APIRouter()
 
 LOOK_EVERY_S = 0.25
 STATE_EVERY_S = 2.0  # also the heartbeat
 MOST_AT_ONCE = 50  # decisions of one look; who reads faster than that is no human
-SLOW_READER_S = 10.0
 
 EVENT_STREAM = "text/event-stream"
 
 
 class EventStream(StreamingResponse):
-    """Bytes as they come; a reader that takes none of them for a while is dropped."""
+    """Bytes as they come, in one of the places for readers."""
 
     media_type = EVENT_STREAM
 
@@ -45,15 +42,6 @@ class EventStream(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._streams.one():
             await super().__call__(scope, receive, send)
-
-    async def stream_response(self, send: Send) -> None:
-        async def in_time(message: Message) -> None:
-            await asyncio.wait_for(send(message), SLOW_READER_S)
-
-        try:
-            await super().stream_response(in_time)
-        except TimeoutError:
-            logger.warning("dropped a reader of the events that took nothing for %g s", SLOW_READER_S)
 
 
 @router.get("/v1/events", response_class=Response, responses={200: {"content": {EVENT_STREAM: {}}}})

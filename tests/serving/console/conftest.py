@@ -9,12 +9,11 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-import uvicorn
 from fastapi import FastAPI
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from serving.run import Server
+from serving.listening import Server
 from tests.serving.console.page import Page
 
 PROGRAMS = ("chromium", "chromedriver")
@@ -55,7 +54,7 @@ def serve() -> Iterator[Callable[[FastAPI], str]]:
 
     def start(app: FastAPI) -> str:
         listener = socket.create_server(("127.0.0.1", 0))
-        server = Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1), app.state.sidecar.streams)
+        server = Server(app, app.state.sidecar.settings, app.state.sidecar.streams.stop)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         servers.append((server, thread))

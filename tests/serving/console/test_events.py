@@ -14,8 +14,7 @@ import pytest
 
 from agent.cluster import Pod
 from serving.app import create_app
-from serving.routes import events as events_route
-from serving.settings import ModelSettings, ServerSettings, Settings
+from serving.settings import ConnectionSettings, ModelSettings, ServerSettings, Settings
 from tests.serving.conftest import NAMES, StillSource, a_snapshot, without_metrics
 from tests.serving.console.test_page import larger
 
@@ -141,8 +140,11 @@ class TestSlowReader:
     def source(self):
         return StillSource(larger(a_snapshot(), copies=1000))
 
-    def test_is_dropped_and_nobody_waits_for_it(self, address, app, monkeypatch):
-        monkeypatch.setattr(events_route, "SLOW_READER_S", 0.5)
+    @pytest.fixture
+    def settings(self, settings):
+        return settings.model_copy(update={"connections": ConnectionSettings(slow_client_s=1.0)})
+
+    def test_is_dropped_and_nobody_waits_for_it(self, address, app):
         host, port = address.removeprefix("http://").split(":")
         with socket.socket() as deaf:
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
