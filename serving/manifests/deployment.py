@@ -11,14 +11,14 @@ from dataclasses import replace
 from agent.errors import InputError
 from serving.configuration import DEFAULT, Configuration
 from serving.manifests.container import USER_ID, secret_folders, sidecar_container, tmp_volume
-from serving.manifests.roles import API_GROUP, NAME, binding, role, service_account
+from serving.manifests.roles import API_GROUP, NAME, binding, rights, service_account
 from serving.manifests.scheduler_config import SchedulerOptions, scheduler_config_text, scheduler_names
 from serving.manifests.scheduler_container import CONFIG_FILE, scheduler_container
 from serving.manifests.text import Manifest, documents
 
 SCHEDULER = "pilotfish-scheduler"
 DEFAULT_SCHEDULER = "default-scheduler"
-ROLES = ("system:kube-scheduler", "system:volume-scheduler", NAME)
+ROLES = ("system:kube-scheduler", "system:volume-scheduler")
 
 ABOUT = """
 A second scheduler with Pilotfish beside it: it schedules the pods whose schedulerName is one of its profiles.
@@ -32,7 +32,7 @@ def deployment_text(configuration: Configuration, options: SchedulerOptions, ima
     config = scheduler_config_text(configuration.settings, replace(options, leader_elect=False, kubeconfig=None))
     objects = [
         service_account(SCHEDULER, namespace),
-        role(configuration.settings),
+        *rights(configuration.settings, SCHEDULER, namespace),
         *(binding(name, SCHEDULER, namespace) for name in ROLES),
         _authentication_reader(namespace),
         {"apiVersion": "v1", "kind": "ConfigMap", **_named(namespace), "data": {CONFIG_FILE: config}},

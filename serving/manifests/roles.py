@@ -14,41 +14,72 @@ Written by: pilotfish rbac
 """
 
 
-def rules(settings: Settings) -> list[Manifest]:
-    """``bind`` is the only thing that it ever writes, and only where it is switched on."""
-    seen = [
-        {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]},
-        {"apiGroups": ["metrics.k8s.io"], "resources": ["nodes", "pods"], "verbs": ["get", "list"]},
+def rights(settings: Settings, account: str, namespace: str) -> list[Manifest]:
+    """The roles and their bindings to a service account; where only some namespaces are seen, a Role in each."""
+    seen = settings.cluster.namespaces
+    return [
+        {**_named("ClusterRole"), "rules": rules(settings)},
+        binding(NAME, account, namespace),
+        *({**_named("Role", each), "rules": rules_within(settings)} for each in seen),
+        *(_binding_within(each, account, namespace) for each in seen),
     ]
-    bound = [{"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]}]
-    return seen + bound if settings.extender.bind else seen
 
 
-def role(settings: Settings) -> Manifest:
-    return {
-        "apiVersion": f"{API_GROUP}/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": NAME},
-        "rules": rules(settings),
-    }
+def rules(settings: Settings) -> list[Manifest]:
+    """For the whole cluster. To bind is the only thing that it ever writes, and only where that is switched on."""
+    if settings.cluster.namespaces:
+        return _seen(settings, "nodes")
+    return _seen(settings, "nodes", "pods") + _bound(settings)
+
+
+def rules_within(settings: Settings) -> list[Manifest]:
+    """For one namespace."""
+    return _seen(settings, "pods") + _bound(settings)
+
+
+def _seen(settings: Settings, *resources: str) -> list[Manifest]:
+    seen = [{"apiGroups": [""], "resources": list(resources), "verbs": ["list", "watch"]}]
+    if settings.cluster.metrics in ("auto", "metrics-api"):
+        seen.append({"apiGroups": ["metrics.k8s.io"], "resources": list(resources), "verbs": ["list"]})
+    return seen
+
+
+def _bound(settings: Settings) -> list[Manifest]:
+    binds = {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]}
+    return [binds] if settings.extender.bind else []
 
 
 def service_account(name: str, namespace: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
 
 
-def binding(role_name: str, account: str, namespace: str) -> Manifest:
+def binding(role: str, account: str, namespace: str) -> Manifest:
     """Gives a ClusterRole to a service account, everywhere."""
-    suffix = role_name.removeprefix("system:")
+    suffix = role.removeprefix("system:")
     return {
-        "apiVersion": f"{API_GROUP}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": account if suffix == account else f"{account}-{suffix}"},
-        "roleRef": {"apiGroup": API_GROUP, "kind": "ClusterRole", "name": role_name},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+        **_named("ClusterRoleBinding", name=account if suffix == account else f"{account}-{suffix}"),
+        "roleRef": {"apiGroup": API_GROUP, "kind": "ClusterRole", "name": role},
+        "subjects": [_subject(account, namespace)],
     }
+
+
+def _binding_within(within: str, account: str, namespace: str) -> Manifest:
+    return {
+        **_named("RoleBinding", within),
+        "roleRef": {"apiGroup": API_GROUP, "kind": "Role", "name": NAME},
+        "subjects": [_subject(account, namespace)],
+    }
+
+
+def _subject(account: str, namespace: str) -> Manifest:
+    return {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+
+
+def _named(kind: str, namespace: str | None = None, name: str = NAME) -> Manifest:
+    where = {"namespace": namespace} if namespace else {}
+    return {"apiVersion": f"{API_GROUP}/v1", "kind": kind, "metadata": {"name": name, **where}}
 
 
 def rbac_text(settings: Settings, account: str = NAME, namespace: str = "kube-system") -> str:
     comment = ABOUT.format(binding=", and bind pods" if settings.extender.bind else "")
-    return documents(comment, [service_account(account, namespace), role(settings), binding(NAME, account, namespace)])
+    return documents(comment, [service_account(account, namespace), *rights(settings, account, namespace)])

@@ -10,6 +10,7 @@ from serving.manifests.container import USER_ID, secret_folders, sidecar_contain
 from serving.manifests.scheduler_config import SchedulerOptions
 from serving.manifests.scheduler_container import CONFIG_FILE, CONFIG_FOLDER, scheduler_container
 from serving.manifests.text import Manifest, documents
+from serving.settings import variable
 
 LOOPBACK = "127.0.0.1"
 SCHEDULER_KUBECONFIG = "/etc/kubernetes/scheduler.conf"
@@ -52,7 +53,7 @@ def _sidecar(configuration: Configuration, image: str) -> Manifest:
     folders = _folders(configuration)
     mounts = [{"name": name, "mountPath": folder, "readOnly": True} for name, folder in folders.items()]
     container = sidecar_container(configuration, image, mounts)
-    container["env"].append({"name": "KUBECONFIG", "value": f"{CONFIG_FOLDER}/kubeconfig"})
+    container["env"].append({"name": variable(("cluster", "kubeconfig")), "value": f"{CONFIG_FOLDER}/kubeconfig"})
     return container
 
 

@@ -41,10 +41,10 @@ def test_the_extender_in_the_documents_is_the_one_that_is_generated(document):
     assert described["extenders"] == [extender(Settings(), SchedulerOptions())]
 
 
-def allowed(settings: Settings) -> set[tuple[str, str, str]]:
+def allowed(rules: list[dict]) -> set[tuple[str, str, str]]:
     return {
         (group, resource, verb)
-        for rule in rules(settings)
+        for rule in rules
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
@@ -53,17 +53,45 @@ def allowed(settings: Settings) -> set[tuple[str, str, str]]:
 
 SEEN = {
     *(("", resource, verb) for resource in ("nodes", "pods") for verb in ("list", "watch")),
-    *(("metrics.k8s.io", resource, verb) for resource in ("nodes", "pods") for verb in ("get", "list")),
+    *(("metrics.k8s.io", resource, "list") for resource in ("nodes", "pods")),
 }
 
 
+BINDS = ("", "pods/binding", "create")
+
+
+def settings(*assignments: str) -> Settings:
+    return ConfigurationSource(assignments=assignments).read().settings
+
+
 def test_it_sees_and_changes_nothing():
-    assert allowed(Settings()) == SEEN
+    assert allowed(rules(Settings())) == SEEN
 
 
 def test_it_may_bind_only_where_that_is_switched_on():
-    binding = ConfigurationSource(assignments=["extender.bind=true"]).read().settings
-    assert allowed(binding) == {*SEEN, ("", "pods/binding", "create")}
+    assert allowed(rules(settings("extender.bind=true"))) == {*SEEN, BINDS}
+
+
+def test_the_role_in_the_documents_is_the_one_that_is_generated():
+    """The tests of the watch run with the one in the documents."""
+    text = (ROOT / "docs" / "live.md").read_text(encoding="utf-8")
+    described = yaml.safe_load(re.search(r"```yaml\n(apiVersion: rbac.*?)```", text, re.DOTALL)[1])
+    assert allowed(described["rules"]) == allowed(rules(settings("extender.bind=true")))
+
+
+def test_without_the_metrics_api_it_has_no_right_to_it():
+    assert {group for group, _, _ in allowed(rules(settings("cluster.metrics=prometheus")))} == {""}
+
+
+def test_where_some_namespaces_are_seen_pods_elsewhere_are_not():
+    given = settings("cluster.namespaces=[shop, web]", "extender.bind=true")
+    assert {resource for _, resource, _ in allowed(rules(given))} == {"nodes"}
+    objects = list(yaml.safe_load_all(rbac_text(given)))
+    within = [each for each in objects if each["kind"] == "Role"]
+    assert [each["metadata"]["namespace"] for each in within] == ["shop", "web"]
+    assert allowed(within[0]["rules"]) == {*(right for right in SEEN if right[1] == "pods"), BINDS}
+    bound = [each for each in objects if each["kind"] == "RoleBinding"]
+    assert [each["metadata"]["namespace"] for each in bound] == ["shop", "web"]
 
 
 def test_the_role_reaches_the_account():
