@@ -92,6 +92,11 @@ def test_it_is_nobody_and_says_how_it_is(buildah):
     assert config["Healthcheck"]["Test"] == ["CMD", "python", "-m", "serving.healthcheck"]
 
 
+def test_what_was_left_out_of_the_kubernetes_client_is_not_missed(buildah):
+    with buildah.container(IMAGE) as container:
+        buildah.run("run", container, "--", "python", "-c", "import kubernetes.client.configuration, kubernetes.config")
+
+
 class Running:
     """The image as a process: ENTRYPOINT and what a test gives, as the user of the image."""
 
