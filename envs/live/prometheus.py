@@ -16,7 +16,8 @@ from agent.breaker import Clock
 from envs.live.metrics import LiveMetrics, PodName, PodUse, Reading
 from envs.live.prometheus_client import PrometheusClient, PrometheusUnavailable, QueryRefused, Series
 from envs.live.prometheus_mapping import DETECTION, Addresses, NodeMapping, mapping_of
-from envs.live.prometheus_reading import COLUMNS, REPLY_TIME, Column, Faults, by_node, pod_uses, sample_ages, some
+from envs.live.prometheus_pod_use import pod_uses
+from envs.live.prometheus_reading import COLUMNS, REPLY_TIME, Column, Faults, by_node, sample_ages, some
 from envs.live.prometheus_settings import PrometheusSettings
 
 logger = logging.getLogger(__name__)
@@ -31,17 +32,22 @@ Columns = dict[str, dict[str, Reading]]
 
 
 class PrometheusSource:
-    """A ``MetricsSource``. ``nodes`` gives the nodes that the watch knows, with their addresses; {}: no watch."""
+    """A ``MetricsSource``. ``nodes`` gives the nodes that the watch knows, with their addresses; {}: no watch.
+
+    ``on_read`` is called when there is something new, so that nobody has to look for it.
+    """
 
     def __init__(
         self,
         settings: PrometheusSettings,
         nodes: Callable[[], Addresses] = dict,
         wall: Clock = time.time,
+        on_read: Callable[[], None] = lambda: None,
     ) -> None:
         self.settings = settings.needs_an_address()
         self._nodes = nodes
         self._wall = wall
+        self._on_read = on_read
         self._client = PrometheusClient(settings)
         self._mapping = NodeMapping()
         self._found_nodes = False
@@ -95,6 +101,9 @@ class PrometheusSource:
         if left_s <= 0.0:
             raise PrometheusUnavailable("the round took too long; what is missing comes first in the next one")
         return self._client.vector(query, left_s)
+
+    def _ask_pods(self, name: str, pods: str) -> list[Series]:
+        return self._ask(self.settings.query(name, self._mapping.label, pods))
 
     def _named(self, name: str) -> str:
         return self.settings.query(name, self._mapping.label)
@@ -157,7 +166,7 @@ class PrometheusSource:
             return known
         self._due_s[PODS] = now_s + self.settings.pods_interval_s
         try:
-            pods, self._problems[PODS] = pod_uses(lambda name: self._ask(self._named(name)))
+            pods, self._problems[PODS] = pod_uses(self._ask_pods, self.settings.pod_parts(), known)
         except QueryRefused as why:
             self._problems[PODS] = [f"pods: {why}"]
             return known
@@ -178,6 +187,7 @@ class PrometheusSource:
         if self._newest.problems and not problems:
             logger.info("Prometheus: all is well again")
         self._newest = LiveMetrics(kept, pods, problems)
+        self._on_read()
 
 
 def clock_problem(asked_s: float, answered_s: float, replied_s: list[float]) -> list[str]:

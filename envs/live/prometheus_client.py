@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
+from json import JSONDecodeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -83,7 +84,7 @@ class PrometheusClient:
 
     def _ask(self, question: Callable[[PrometheusConnect], Any], timeout_s: float | None = None) -> Any:
         from prometheus_api_client.exceptions import PrometheusApiClientException
-        from requests import JSONDecodeError, RequestException, Timeout
+        from requests import RequestException, Timeout
         from urllib3.exceptions import HTTPError, TimeoutError
 
         from envs.live.prometheus_session import ReplyTooLong
@@ -144,9 +145,10 @@ def _checked(reply: Any, read: Callable[[Any], Any]) -> list[Any]:
 
 
 def _series(one: Mapping[str, Any], points: list[tuple[float, str]]) -> Series:
-    labels = {str(name): str(value) for name, value in one["metric"].items()}
-    times_s, values = zip(*((float(at_s), float(value)) for at_s, value in points), strict=True)
-    return Series(labels, times_s, values)
+    labels = one["metric"]
+    if not all(isinstance(value, str) for value in labels.values()):
+        raise TypeError("a label is no text")
+    return Series(labels, tuple(float(at_s) for at_s, _ in points), tuple(float(value) for _, value in points))
 
 
 def _short(why: BaseException) -> str:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from envs.live.metrics import PodName
 from envs.live.prometheus_client import Series
 from envs.live.prometheus_history import GPU, Chunk, History
-from envs.live.prometheus_reading import LARGEST, MIB, MILLICORES, POD_COLUMNS
+from envs.live.prometheus_pod_use import POD_COLUMNS
+from envs.live.prometheus_reading import LARGEST, MIB, MILLICORES
 from envs.workloads.recording_records import Bound, Decision, Ended, PodDemand, Record
 
 SOURCE = "kube-scheduler"  # who decided; what it scored nobody recorded

@@ -1,8 +1,8 @@
 """What Prometheus is asked, by name. Every query gives one value for each node, in the base unit of its metric.
 
 Placeholders: ``<label>`` is the label that tells nodes apart, ``<device>`` a matcher of interfaces, ``<window>`` the
-window of the rates, ``<step>`` the interval at which we ask. The inner ``max`` makes one of a series that two jobs or
-two replicas scraped; without it a node that is scraped twice would look twice as busy.
+window of the rates, ``<step>`` the interval at which we ask, ``<pods>`` a matcher of pods. The inner ``max`` makes one of
+a series that two jobs or two replicas scraped; without it a node that is scraped twice would look twice as busy.
 """
 
 from __future__ import annotations
@@ -11,8 +11,12 @@ _BUSY = 'max by (<label>, cpu) (clamp_min(1 - {rate}(node_cpu_seconds_total{{mod
 _TRAFFIC = "sum by (<label>) (max by (<label>, device) (rate(node_network_{way}_bytes_total{{<device>}}[<window>])))"
 _POD_TRAFFIC = (
     "sum by (namespace, pod) (max by (namespace, pod, interface) "
-    '(rate(container_network_{way}_bytes_total{{pod!=""}}[<window>])))'
+    "(rate(container_network_{way}_bytes_total{{<pods>}}[<window>])))"
 )
+
+# All pods with a name, and the same in parts of about the same size, by the last character of the name.
+ALL_PODS = 'pod!=""'
+POD_PARTS = tuple(f'pod=~".*[{last}]"' for last in ("0-9", "a-g", "h-p", "q-z"))
 
 STANDARD = {
     # cores
@@ -33,11 +37,11 @@ STANDARD = {
     # of single pods, in the same units
     "pod_cpu": (
         "sum by (namespace, pod) (max by (namespace, pod, container) "
-        '(rate(container_cpu_usage_seconds_total{pod!="",container!="",container!="POD"}[<window>])))'
+        '(rate(container_cpu_usage_seconds_total{<pods>,container!="",container!="POD"}[<window>])))'
     ),
     "pod_memory": (
         "sum by (namespace, pod) (max by (namespace, pod, container) "
-        '(container_memory_working_set_bytes{pod!="",container!="",container!="POD"}))'
+        '(container_memory_working_set_bytes{<pods>,container!="",container!="POD"}))'
     ),
     "pod_rx": _POD_TRAFFIC.format(way="receive"),
     "pod_tx": _POD_TRAFFIC.format(way="transmit"),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from envs.live.metrics import PodName, PodUse
 from envs.live.prometheus_client import Series
 from envs.live.prometheus_mapping import SHOWN, NodeMapping
 
@@ -35,12 +34,6 @@ COLUMNS = (
     Column("connections", "connections", 1.0, "network_time"),
     Column("cpu_std_millicores", "cpu_std", MILLICORES, "cpu_time"),
     Column("nic_mbps", "nic", MBPS),
-)
-POD_COLUMNS = (
-    Column("cpu_millicores", "pod_cpu", MILLICORES),
-    Column("memory_mib", "pod_memory", 1 / MIB),
-    Column("rx_mbps", "pod_rx", MBPS),
-    Column("tx_mbps", "pod_tx", MBPS),
 )
 
 
@@ -85,25 +78,6 @@ def sample_ages(series: Iterable[Series], mapping: NodeMapping) -> dict[str, flo
         if node is not None and math.isfinite(age_s):
             ages_s[node] = min(age_s, ages_s.get(node, age_s))
     return ages_s
-
-
-def pod_uses(ask: Callable[[str], list[Series]]) -> tuple[dict[PodName, PodUse], list[str]]:
-    """What single pods use, and what is not known of any of them."""
-    found: dict[str, dict[PodName, float]] = {column.name: _by_pod(ask(column.query), column) for column in POD_COLUMNS}
-    unknown = [name for name, values in found.items() if not values]
-    names = set().union(*found.values())
-    uses = {name: PodUse(*(values.get(name, math.nan) for values in found.values())) for name in names}
-    return uses, [f"pods: no series with a pod label for {', '.join(unknown)}"] if unknown else []
-
-
-def _by_pod(series: Iterable[Series], column: Column) -> dict[PodName, float]:
-    values = ((_pod_name(one.labels), one.value * column.factor) for one in series)
-    return {name: value for name, value in values if name and 0.0 <= value <= LARGEST}
-
-
-def _pod_name(labels: Mapping[str, str]) -> PodName | None:
-    namespace, pod = labels.get("namespace", ""), labels.get("pod") or labels.get("pod_name", "")
-    return (namespace, pod) if pod else None
 
 
 def some(names: Iterable[str]) -> str:

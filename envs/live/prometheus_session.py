@@ -6,10 +6,10 @@ has one deadline. Importing this loads requests, so it is imported only where a 
 
 from __future__ import annotations
 
-import io
 import time
 from typing import Any
 
+import orjson
 import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
@@ -21,6 +21,23 @@ NEVER = Retry(0, read=False)  # the next round is the retry; ``False`` keeps a t
 
 class ReplyTooLong(requests.RequestException):
     """More bytes or more time than one reply may take."""
+
+
+class Reply(requests.Response):
+    """A reply that was read to its end; orjson parses it, because requests for scores wait while Python does."""
+
+    def __init__(self, response: requests.Response, body: bytes) -> None:
+        super().__init__()
+        self.status_code = response.status_code
+        self.url = response.url
+        self._body = body
+
+    @property
+    def content(self) -> bytes:
+        return self._body
+
+    def json(self, **_: Any) -> Any:
+        return orjson.loads(self._body)
 
 
 class BoundedSession(requests.Session):
@@ -38,11 +55,10 @@ class BoundedSession(requests.Session):
         options |= {"stream": True, "timeout": min(options.get("timeout") or left_s, left_s)}
         response = super().send(request, **options)
         try:
-            response.raw = io.BytesIO(self._body(response.raw))
+            return Reply(response, self._body(response.raw))
         except BaseException:
             response.close()
             raise
-        return response
 
     def _body(self, raw: Any) -> bytes:
         body = bytearray()

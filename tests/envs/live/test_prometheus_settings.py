@@ -1,5 +1,7 @@
 """The settings of Prometheus, and the arguments of the plugin that they take the place of."""
 
+import re
+import string
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,14 @@ def test_placeholders_are_filled_in_own_queries_too():
         queries={"rx": "f{<device>}[<window>:<step>] by <label>"}, device='eth"0', window_s=30
     )
     assert settings.query("rx", "node") == 'f{device=~"eth\\"0"}[30000ms:15000ms] by node'
+
+
+def test_pods_are_asked_for_in_parts_that_are_all_pods_together():
+    parts = PrometheusSettings().pod_parts()
+    expressions = [re.fullmatch(r'pod=~"(.*)"', part)[1] for part in parts]
+    for last in string.ascii_lowercase + string.digits:  # a name ends with one of these
+        assert sum(bool(re.fullmatch(expression, f"web-{last}")) for expression in expressions) == 1
+    assert PrometheusSettings(queries={"pod_rx": "up"}).pod_parts() == ('pod!=""',)
 
 
 def test_a_window_shorter_than_two_scrapes_has_no_rate():
