@@ -7,7 +7,7 @@ only matter when somebody looks (ages, breakers) are read from the newest snapsh
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from itertools import product
 from typing import Any
 
@@ -26,10 +26,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent.ladder import Skip
 from agent.scorer import METRIC_GROUPS
+from envs.live.metrics import MetricsSource
 from envs.live.snapshot import Snapshot
 from serving.decide import Decider, median_ages
 from serving.decision import Ranking
 from serving.policy import Policy
+from serving.source_metrics import SourceCollector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 UNKNOWN_ROUTE = "unknown"  # one label for every path that does not exist, or anybody could fill the memory
@@ -90,6 +92,10 @@ class Metrics:
     ) -> None:
         """Also export what can be read from the cluster state and the ladder."""
         self.registry.register(_StateCollector(snapshot, decider, stale_after_s))
+
+    def watch_sources(self, sources: Mapping[str, MetricsSource]) -> None:
+        """Also export what each source of metrics has."""
+        self.registry.register(SourceCollector(sources))
 
     def exposition(self) -> bytes:
         return generate_latest(self.registry)

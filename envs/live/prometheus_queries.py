@@ -1,8 +1,8 @@
 """What Prometheus is asked, by name. Every query gives one value for each node, in the base unit of its metric.
 
 Placeholders: ``<label>`` is the label that tells nodes apart, ``<device>`` a matcher of interfaces, ``<window>`` the
-window of the rates, ``<step>`` the interval at which we ask, ``<pods>`` a matcher of pods. The inner ``max`` makes one of
-a series that two jobs or two replicas scraped; without it a node that is scraped twice would look twice as busy.
+window of the rates, ``<step>`` the interval at which we ask, ``<pods>`` a matcher of pods. The inner ``max`` makes
+one of a series that two jobs or replicas scraped; without it a node that is scraped twice would look twice as busy.
 """
 
 from __future__ import annotations

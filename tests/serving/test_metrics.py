@@ -6,6 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agent.ladder import SKIP_REASONS
 from tests.serving.conftest import without_metrics
+from tests.serving.test_source_metrics import KNOWN, Still
 
 DOCS = Path(__file__).parents[2] / "docs"
 SMALL = {"requirements": {"cpu": "500m"}}
@@ -81,7 +82,8 @@ def documented():
     return {name: (kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
 
 
-def test_the_docs_name_exactly_the_metrics_that_are_exported(client, source, documented):
+def test_the_docs_name_exactly_the_metrics_that_are_exported(client, source, documented, metrics):
+    metrics.watch_sources({"prometheus": Still(KNOWN)})
     client.post("/v1/score", json=SMALL)
     source.current = without_metrics(source.current, "cpu")
     client.post("/v1/score", json=SMALL)
