@@ -25,10 +25,11 @@ def doctor(
     """Say which node has no series in Prometheus, and why: exit code 0 if all have, else 1."""
     from serving.configuration import ConfigurationSource
     from serving.doctor import examine
+    from serving.known_nodes import known_nodes
 
     options = {"prometheus": {"address": prometheus}}
     settings = ConfigurationSource(config, options, assignments or ()).read().settings
-    text, exit_code = examine(settings, {}, as_json, observations)
+    text, exit_code = examine(settings, *known_nodes(settings), as_json, observations)
     typer.echo(text)
     raise typer.Exit(exit_code)
 

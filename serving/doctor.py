@@ -19,8 +19,10 @@ WIDE = 160  # columns where the output is no terminal
 FACTS = {"rx_mbps": "rx Mbps", "tx_mbps": "tx Mbps", "cpu_used_millicores": "CPU m", "memory_used_mib": "memory MiB"}
 
 
-def examine(settings: Settings, addresses: Addresses, as_json: bool = False, observe: bool = False) -> tuple[str, int]:
-    """What to print, and the exit code: 0 if every node has fresh series."""
+def examine(
+    settings: Settings, addresses: Addresses, troubles: list[str], as_json: bool = False, observe: bool = False
+) -> tuple[str, int]:
+    """What to print, and the exit code: 0 if every node has fresh series; ``troubles`` are known already."""
     client = PrometheusClient(settings.prometheus.needs_an_address())
     try:
         found = diagnose(client, addresses, settings.ladder.stale_after_s)
@@ -30,7 +32,7 @@ def examine(settings: Settings, addresses: Addresses, as_json: bool = False, obs
         return json.dumps({"ok": False, "problems": [line], "nodes": []}) if as_json else line, SICK_EXIT_CODE
     finally:
         client.close()
-    advice = _advice(settings)
+    advice = [*troubles, *_advice(settings)]
     text = _as_json(settings, found, advice, seen) if as_json else _as_table(settings, found, advice, seen)
     return text, OK_EXIT_CODE if found.ok else SICK_EXIT_CODE
 

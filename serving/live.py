@@ -6,16 +6,17 @@ from agent.assumed import ExpectedUse
 from agent.cluster import Pod
 from agent.demand import expected_demand
 from envs.live.cluster import LiveCluster
+from envs.live.joined import JoinedSources
 from envs.live.kubernetes.access import find_access
 from envs.live.kubernetes.api import ApiServer
 from envs.live.kubernetes.binding import ApiBinder
 from envs.live.kubernetes.connecting import live_cluster
 from envs.live.ledger import Ledger
-from envs.live.metrics import MetricsSource, NoMetrics
-from envs.live.metrics_api import MetricsApiSource
-from envs.live.prometheus import PrometheusSource
+from envs.live.metrics import MetricsSource
 from envs.live.snapshot import Snapshot
 from serving.decide import Decider
+from serving.measuring import metrics_sources
+from serving.observability import Metrics
 from serving.settings import Settings
 
 
@@ -36,7 +37,7 @@ class Placements:
         self._decider.decisions.on_ended(uid)
 
 
-def live_parts(settings: Settings, decider: Decider) -> tuple[LiveCluster, ApiBinder]:
+def live_parts(settings: Settings, decider: Decider, observe: Metrics) -> tuple[LiveCluster, ApiBinder]:
     """The cluster that the settings name, and who binds pods there.
 
     Raises where nobody says how to reach the cluster, never where it is away.
@@ -44,17 +45,10 @@ def live_parts(settings: Settings, decider: Decider) -> tuple[LiveCluster, ApiBi
     api = ApiServer(find_access(settings.cluster.kubeconfig, settings.cluster.context))
 
     def metrics_for(ledger: Ledger) -> MetricsSource:
-        return metrics_source(settings, api, ledger)
+        sources = metrics_sources(settings, api, ledger)
+        observe.watch_sources(sources)
+        return JoinedSources(list(sources.values()))
 
     protect = settings.extender.protect_annotation
     source = live_cluster(settings.cluster, api, metrics_for, decider.clock, [Placements(decider)], protect)
     return source, ApiBinder(api)
-
-
-def metrics_source(settings: Settings, api: ApiServer, ledger: Ledger) -> MetricsSource:
-    wanted = settings.cluster.metrics
-    if wanted == "none":
-        return NoMetrics()
-    if wanted == "prometheus" or (wanted == "auto" and settings.prometheus.address):
-        return PrometheusSource(settings.prometheus, ledger.node_addresses)
-    return MetricsApiSource(api, settings.cluster.metrics_interval_s)

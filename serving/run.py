@@ -58,12 +58,12 @@ def sidecar_app(settings: Settings) -> FastAPI:
     """The application over the cluster that the settings name."""
     clock, metrics = time.monotonic, Metrics()
     decider = new_decider(settings, clock, metrics.on_ranking, metrics.on_skip)
-    source, binder = cluster_parts(settings, decider)
+    source, binder = cluster_parts(settings, decider, metrics)
     return create_app(settings, source, decider, metrics, binder)
 
 
-def cluster_parts(settings: Settings, decider: Decider) -> tuple[ClusterSource, Binder | None]:
+def cluster_parts(settings: Settings, decider: Decider, metrics: Metrics) -> tuple[ClusterSource, Binder | None]:
     """What shows the cluster, and who may bind pods in it."""
     if settings.cluster.source == "kubernetes":
-        return live_parts(settings, decider)
+        return live_parts(settings, decider, metrics)
     return EmbeddedSimulation(settings.simulation, decider, decider.clock), None

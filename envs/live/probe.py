@@ -34,6 +34,7 @@ REPLY_BYTES = 64
 MOST_MS = 1e6
 AT_ONCE = 8  # probes asked at the same time
 STOP_WITHIN_S = 0.5
+LOOK_AGAIN_S = 0.1
 
 
 class Place(NamedTuple):
@@ -91,6 +92,8 @@ class LatencySource:
             return None
 
     def _run(self) -> None:
+        while not self._places() and not self._stopping.wait(LOOK_AGAIN_S):
+            pass  # the watch has shown no nodes yet
         while not self._stopping.is_set():
             try:
                 self.read()

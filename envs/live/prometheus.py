@@ -23,6 +23,7 @@ from envs.live.prometheus_settings import PrometheusSettings
 logger = logging.getLogger(__name__)
 
 STOP_WITHIN_S = 0.5
+LOOK_AGAIN_S = 0.1
 MAPPING_FOR_S = 60.0  # labels change seldom, and asking for them is the longest of all replies
 FORGET_AFTER_S = 3600.0  # readings of nodes that are gone
 CLOCKS_AGREE_S = 2.0
@@ -32,7 +33,7 @@ Columns = dict[str, dict[str, Reading]]
 
 
 class PrometheusSource:
-    """A ``MetricsSource``. ``nodes`` gives the nodes that the watch knows, with their addresses; {}: no watch.
+    """A ``MetricsSource``. ``nodes`` gives the nodes that the watch knows, with their addresses; None: no watch.
 
     ``on_read`` is called when there is something new, so that nobody has to look for it.
     """
@@ -40,7 +41,7 @@ class PrometheusSource:
     def __init__(
         self,
         settings: PrometheusSettings,
-        nodes: Callable[[], Addresses] = dict,
+        nodes: Callable[[], Addresses] | None = None,
         wall: Clock = time.time,
         on_read: Callable[[], None] = lambda: None,
     ) -> None:
@@ -71,6 +72,8 @@ class PrometheusSource:
             self._thread.join(STOP_WITHIN_S)
 
     def _run(self) -> None:
+        while self._nodes is not None and not self._nodes() and not self._stopping.wait(LOOK_AGAIN_S):
+            pass  # before the watch has shown its nodes no series could be given to one
         while not self._stopping.is_set():
             began_s = time.monotonic()
             try:
@@ -110,7 +113,7 @@ class PrometheusSource:
 
     def _find_mapping(self) -> None:
         """Now and then, and whenever the nodes changed or the last round found none of them."""
-        addresses, now_s = self._nodes(), time.monotonic()
+        addresses, now_s = ({} if self._nodes is None else self._nodes()), time.monotonic()
         changed = bool(addresses) and frozenset(addresses) != self._mapping.names
         if now_s < self._due_s.get("mapping", 0.0) and self._found_nodes and not changed:
             return

@@ -51,8 +51,8 @@ def mapping_of(series: Iterable[Series], addresses: Addresses, label: str = AUTO
     described = [dict(one.labels) for one in series]
     state = [labels for labels in described if labels.get("__name__") == "kube_node_info" and labels.get("node")]
     names = frozenset(addresses) or frozenset(labels["node"] for labels in state)
-    translated = {address: name for name, known in addresses.items() for address in known}
-    translated |= {labels["internal_ip"]: labels["node"] for labels in state if labels.get("internal_ip")}
+    translated = {labels["internal_ip"]: labels["node"] for labels in state if labels.get("internal_ip")}
+    translated |= {address: name for name, known in addresses.items() for address in known}  # the API server knows best
     exporters = [labels for labels in described if labels.get("__name__") != "kube_node_info"]
     resolver = NodeMapping("", names, translated)
     translated |= _instances(exporters, resolver)

@@ -63,6 +63,11 @@ def test_kube_state_metrics_translate_addresses_without_a_watch():
     assert mapping.node_of({"instance": "10.0.0.9:9100"}) is None
 
 
+def test_the_api_server_goes_before_kube_state_metrics_where_they_differ():
+    series = [exporter(instance="10.0.0.1:9100"), kube("old-name", "10.0.0.1")]
+    assert mapping_of(series, NODES).node_of({"instance": "10.0.0.1:9100"}) == "node-a"
+
+
 def test_without_any_list_of_nodes_a_series_names_its_own():
     series = [exporter(instance="a:9100"), exporter(instance="b:9100"), uname(instance="b:9100", nodename="node-b")]
     mapping = mapping_of(series, {})
