@@ -50,7 +50,8 @@ def value(source: PrometheusSource, column: str, node: str) -> float | None:
 def server(tmp_path_factory):
     pages = exporters()
     labels = {**instances(pages), "twin": {"instance": "node-a:9100"}, "stranger": {"instance": "10.7.7.7:9100"}}
-    pages |= {"twin": Counters(rx_bytes_per_s=1.0), "stranger": Counters()}
+    labels["again"] = {"instance": "10.0.0.5:9100", "job": "again"}
+    pages |= {"twin": Counters(rx_bytes_per_s=1.0), "stranger": Counters(), "again": Counters(rx_bytes_per_s=5e6)}
     with prometheus_over(tmp_path_factory.mktemp("prometheus"), pages, labels) as server:
         wait_for(lambda: server.count("irate(node_network_receive_bytes_total[10s])") >= 16)
         yield server
@@ -110,6 +111,13 @@ def test_a_series_of_no_node_is_left_out_and_said(source):
 def test_of_two_series_for_one_node_the_busier_counts_and_it_is_said(source):
     assert value(source, "rx_mbps", "node-a") > 7.0
     assert any("several series for node-a" in problem for problem in source.newest().problems)
+
+
+def test_an_exporter_that_two_jobs_scrape_counts_once(server, source):
+    assert server.count('up{instance="10.0.0.5:9100"}') == 2
+    assert value(source, "rx_mbps", "node-e") == pytest.approx(40.0, rel=0.2)
+    assert value(source, "cpu_used_millicores", "node-e") == pytest.approx(1000.0, rel=0.2)
+    assert value(source, "nic_mbps", "node-e") == 1000.0
 
 
 def test_ages_are_those_of_the_samples_not_of_the_answer(source):
