@@ -14,10 +14,9 @@ from agent.errors import InputError
 from envs.live.kubernetes.access import Access
 from envs.live.kubernetes.api import ApiServer
 from envs.live.ledger import Ledger
-from envs.live.metrics import NoMetrics
 from envs.live.metrics_api import MetricsApiSource
 from envs.live.prometheus import PrometheusSource
-from serving.live import metrics_source
+from serving.measuring import metrics_sources
 from serving.settings import Settings
 from tests.envs.live.conftest import eventually
 from tests.envs.live.scripted_api import ScriptedApi, api_node, api_pod
@@ -150,22 +149,23 @@ def test_token_reaches_the_server_and_no_log(api, serve):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "address", "kind"),
+    ("wanted", "address", "kinds"),
     [
-        ("auto", "", MetricsApiSource),
-        ("auto", "http://127.0.0.1:9", PrometheusSource),
-        ("metrics-api", "http://127.0.0.1:9", MetricsApiSource),
-        ("none", "http://127.0.0.1:9", NoMetrics),
+        ("auto", "", [MetricsApiSource]),
+        ("auto", "http://127.0.0.1:9", [PrometheusSource]),
+        ("metrics-api", "http://127.0.0.1:9", [MetricsApiSource]),
+        ("none", "http://127.0.0.1:9", []),
     ],
 )
-def test_metrics_come_from_whom_the_settings_name(wanted, address, kind):
+def test_metrics_come_from_whom_the_settings_name(wanted, address, kinds):
     settings = Settings(cluster={"metrics": wanted}, prometheus={"address": address})
-    assert type(metrics_source(settings, ApiServer(Access("http://127.0.0.1:9")), Ledger())) is kind
+    sources = metrics_sources(settings, ApiServer(Access("http://127.0.0.1:9")), Ledger())
+    assert [type(source) for source in sources.values()] == kinds
 
 
 def test_prometheus_without_an_address_is_one_clear_error():
     with pytest.raises(InputError, match="PILOTFISH_PROMETHEUS__ADDRESS"):
-        metrics_source(Settings(cluster={"metrics": "prometheus"}), ApiServer(Access("http://127.0.0.1:9")), Ledger())
+        metrics_sources(Settings(cluster={"metrics": "prometheus"}), ApiServer(Access("http://127.0.0.1:9")), Ledger())
 
 
 def test_nothing_to_reach_a_cluster_by_is_one_clear_line(tmp_path):
