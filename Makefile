@@ -66,7 +66,7 @@ clean: ## remove the environments and all caches
 	rm -rf $(VENV) $(SERVE_VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-$(VENV)/.installed: EXTRAS := serve,train,tune,dev
+$(VENV)/.installed: EXTRAS := serve,otel,train,tune,dev
 $(SERVE_VENV)/.installed: EXTRAS := serve
 
 $(VENV)/.installed $(SERVE_VENV)/.installed: %/.installed: pyproject.toml constraints.txt

@@ -25,6 +25,7 @@ EXTRA_OF_MODULE = {
     **dict.fromkeys(("gymnasium", "matplotlib", "numba", "onnx", "polars", "pyarrow", "scipy"), "train"),
     **dict.fromkeys(("sb3_contrib", "stable_baselines3", "tensorboard", "torch"), "train"),
     "ray": "tune",
+    "opentelemetry": "otel",
 }
 
 BAD_INPUT_EXIT_CODE = 2

@@ -13,6 +13,7 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -31,6 +32,16 @@ NEUTRAL = Neutral().name
 SKIP_REASONS = ("stale", "breaker", "out_of_range", "unavailable", "failed", "not_finite", "deadline")
 
 
+Within = Callable[[Callable[[], FloatArray], float], FloatArray]
+
+SHARE_OF_A_SLOW_STEP = 0.8  # of the time that is left: the steps after it need some, too
+
+
+def unlimited(work: Callable[[], FloatArray], limit_s: float) -> FloatArray:
+    """Takes as long as it takes."""
+    return work()
+
+
 @dataclass(frozen=True, slots=True)
 class Freshness:
     """When metrics are good enough to score by them."""
@@ -44,6 +55,7 @@ class Step:
     scorer: Scorer
     breaker: Breaker
     freshness: Freshness = field(default_factory=Freshness)
+    may_be_slow: bool = False  # it is then given up in time for the next step
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +85,26 @@ class _Question:
 
 
 class Ladder:
-    """Steps in order, best first; ``on_skip`` is told of every step that did not answer."""
+    """Steps in order, best first; ``on_skip`` is told of every step that did not answer.
+
+    ``within`` runs a step that may be slow and raises TimeoutError when the given seconds are over.
+    """
 
     def __init__(
-        self, steps: Sequence[Step], clock: Clock, on_skip: Callable[[Skip], None] = lambda skip: None
+        self,
+        steps: Sequence[Step],
+        clock: Clock,
+        on_skip: Callable[[Skip], None] = lambda skip: None,
+        within: Within = unlimited,
     ) -> None:
         self.steps = tuple(steps)
         self._clock = clock
         self._on_skip = on_skip
+        self._within = within
 
     def with_steps(self, steps: Sequence[Step]) -> Ladder:
         """The same with other steps; whoever climbs this one now is not disturbed."""
-        return Ladder(steps, self._clock, self._on_skip)
+        return Ladder(steps, self._clock, self._on_skip, self._within)
 
     def score(self, state: ClusterState, demand: Demand, candidates: BoolArray, deadline_s: float = math.inf) -> Scores:
         """Score one cluster; ``deadline_s`` is a time of the ladder's clock, after which no step is begun."""
@@ -109,6 +129,10 @@ class Ladder:
             return Skip(name, why.reason, str(why))
         except OutOfRange as why:  # says nothing about its health, so it moves no breaker
             return Skip(name, "out_of_range", str(why))
+        except TimeoutError as why:
+            step.breaker.failed()
+            logger.warning("%s skipped: %s", name, why)
+            return Skip(name, "deadline", str(why) or "it did not answer in time")
         except ScoringUnavailable as why:
             step.breaker.failed()
             logger.warning("%s skipped: %s", name, why)
@@ -125,7 +149,7 @@ class Ladder:
         missing = _missing(step, question)
         if not step.breaker.allows():  # asked last: who asks a half-open breaker is its one probe
             raise _SkippedError("breaker", "its breaker is open after repeated failures")
-        values = _values(step, question, question.candidates & ~missing)
+        values = _checked(step, self._score(step, question), question, question.candidates & ~missing)
         notes = [_held_note(step, question, missing)]
         if self._clock() > question.deadline_s:
             step.breaker.failed()  # its answer is here, so it is used; but a slow step must not stay first
@@ -134,6 +158,12 @@ class Ladder:
             step.breaker.succeeded()
         held = neutral_where_missing(values, question.candidates, missing)
         return Scores(held, step.scorer.name, "; ".join(filter(None, notes)))
+
+    def _score(self, step: Step, question: _Question) -> FloatArray:
+        score = partial(step.scorer.score, question.state, question.demand, question.candidates)
+        if not step.may_be_slow:
+            return score()
+        return self._within(score, SHARE_OF_A_SLOW_STEP * (question.deadline_s - self._clock()))
 
 
 def _missing(step: Step, question: _Question) -> BoolArray:
@@ -146,8 +176,8 @@ def _missing(step: Step, question: _Question) -> BoolArray:
     return missing
 
 
-def _values(step: Step, question: _Question, usable: BoolArray) -> FloatArray:
-    values = np.asarray(step.scorer.score(question.state, question.demand, question.candidates), dtype=np.float64)
+def _checked(step: Step, answer: FloatArray, question: _Question, usable: BoolArray) -> FloatArray:
+    values = np.asarray(answer, dtype=np.float64)
     if values.shape != question.candidates.shape:
         raise ValueError(f"{step.scorer.name} gave {values.shape} values for {question.candidates.shape} nodes")
     wrong = int((~np.isfinite(values[usable])).sum())
@@ -177,9 +207,11 @@ def standard_ladder(
     freshness: Freshness,
     on_skip: Callable[[Skip], None] = lambda skip: None,
     policy: Scorer | None = None,
+    within: Within = unlimited,
 ) -> Ladder:
     """The trained policy, where there is one, then traffic, then requests, then neutral."""
-    scorers: list[Scorer] = [ExpectedUtilisation(), LeastAllocated()]
+    heuristics: tuple[Scorer, ...] = (ExpectedUtilisation(), LeastAllocated())
+    steps = [Step(scorer, new_breaker(), freshness) for scorer in heuristics]
     if policy is not None:
-        scorers.insert(0, policy)
-    return Ladder([Step(scorer, new_breaker(), freshness) for scorer in scorers], clock, on_skip)
+        steps.insert(0, Step(policy, new_breaker(), freshness, may_be_slow=True))
+    return Ladder(steps, clock, on_skip, within)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
@@ -16,11 +17,12 @@ from envs.live.snapshot import ClusterSource
 from serving.decide import Decider
 from serving.extender import Extender
 from serving.observability import Metrics, RequestMetrics
-from serving.routes import console, decisions, events, extender, health, score, state
+from serving.routes import console, decisions, events, explain, extender, health, model, score, state
 from serving.routes.http import error_reply
 from serving.security.tokens import TokenFile, TokenGuard
 from serving.settings import SecuritySettings, Settings
 from serving.sidecar import Sidecar
+from serving.tracing import trace
 
 logger = logging.getLogger(__name__)
 
@@ -42,9 +44,10 @@ def create_app(
     app = FastAPI(title="Pilotfish", docs_url=None, redoc_url=None, lifespan=lifespan)
     app.state.sidecar = sidecar
     metrics.watch(source.snapshot, decider, lambda: sidecar.settings.ladder.stale_after_s)
+    trace(app, sidecar)
     _add_guard(app, settings.security)
     app.add_middleware(RequestMetrics, metrics=metrics)  # last, so around the guard: refusals are counted too
-    for routes in (score, decisions, events, state, health, console):
+    for routes in (score, explain, decisions, events, model, state, health, console):
         app.include_router(routes.router)
     judge = Extender(settings, source, decider, metrics)
     sidecar.live.on_change(judge.apply)
@@ -67,7 +70,7 @@ async def _on_input_error(request: Request, why: Exception) -> Response:
 
 async def _on_http_error(request: Request, why: Exception) -> Response:
     code, detail = (why.status_code, why.detail) if isinstance(why, HTTPException) else (500, "internal error")
-    if code in (404, 405):
+    if code in (404, 405) and detail == HTTPStatus(code).phrase:
         detail = f"{detail}: {request.method} {request.url.path}; /openapi.json lists what there is"
     return error_reply(code, detail)
 

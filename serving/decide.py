@@ -28,6 +28,7 @@ from serving.ladder import changed_ladder, new_ladder
 from serving.policy import Policy, load_policy
 from serving.rollout import ACTIVE, Verdict
 from serving.settings import Settings
+from serving.worker import Worker
 
 
 class Decider:
@@ -157,7 +158,7 @@ def new_decider(
     """Ready to answer as the settings say."""
     policy = load_policy(settings.model)
     return Decider(
-        new_ladder(settings, clock, policy, on_skip),
+        new_ladder(settings, clock, policy, on_skip, Worker().within),
         Assumed(settings.assumed.provisional_s, settings.assumed.bound_s, settings.assumed.window_s),
         clock,
         settings.ladder.deadline_ms / 1000.0,

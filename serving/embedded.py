@@ -87,7 +87,10 @@ class EmbeddedSimulation:
         if decision.ranking.best is None:
             raise RuntimeError("the world offered a pod without a candidate")
         self._decider.decisions.on_bound(pod.uid, decision.names[world.bound_to(decision.ranking.best)])
+        before = {placement.pod for placement in world.running} | {world.pod}
         world.step(decision.ranking.best)
+        for gone in before - {placement.pod for placement in world.running}:
+            self._decider.decisions.on_ended(uid_of(episode, gone))
 
 
 def snapshot_of(world: World, nodes: NodeTable, now_s: float) -> Snapshot:
@@ -113,13 +116,17 @@ def pod_of(world: World, episode: int) -> Pod:
     app = app_name(int(tape.pod_app[index])) if tape.pod_labelled[index] else ""
     name = f"{app or 'pod'}-{index:05d}"
     return Pod(
-        uid=f"simulated-{episode}-{index}",
+        uid=uid_of(episode, index),
         name=name,
         namespace=NAMESPACE,
         app=app,
         cpu_request_millicores=int(tape.pod_cpu_request_millicores[index]),
         memory_request_bytes=int(tape.pod_memory_request_mib[index] * BYTES_PER_MIB),
     )
+
+
+def uid_of(episode: int, pod: int) -> str:
+    return f"simulated-{episode}-{pod}"
 
 
 def app_name(app: int) -> str:

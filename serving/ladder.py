@@ -6,13 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from agent.breaker import Breaker, Clock
-from agent.ladder import Freshness, Ladder, Skip, Step, standard_ladder
+from agent.ladder import Freshness, Ladder, Skip, Step, Within, standard_ladder, unlimited
 from serving.policy import Policy
 from serving.settings import Settings
 
 
 def new_ladder(
-    settings: Settings, clock: Clock, policy: Policy, on_skip: Callable[[Skip], None] = lambda skip: None
+    settings: Settings,
+    clock: Clock,
+    policy: Policy,
+    on_skip: Callable[[Skip], None] = lambda skip: None,
+    within: Within = unlimited,
 ) -> Ladder:
     """Without a usable model it begins with the heuristics."""
     freshness = Freshness(settings.ladder.stale_after_s, settings.ladder.min_fresh_share)
@@ -20,7 +24,7 @@ def new_ladder(
     def new_breaker() -> Breaker:
         return Breaker(clock, settings.breaker.failures_to_open, settings.breaker.cooldown_s)
 
-    return standard_ladder(clock, new_breaker, freshness, on_skip, policy.scorer)
+    return standard_ladder(clock, new_breaker, freshness, on_skip, policy.scorer, within)
 
 
 def changed_ladder(old: Ladder, settings: Settings, clock: Clock, policy: Policy, keep_breakers: bool) -> Ladder:

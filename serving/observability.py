@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextvars import ContextVar
 from itertools import product
 from typing import Any
 
@@ -30,13 +31,19 @@ from envs.live.metrics import MetricsSource
 from envs.live.snapshot import Snapshot
 from serving.decide import Decider, median_ages
 from serving.decision import Ranking
+from serving.outcome_metrics import OutcomeCollector
 from serving.policy import Policy
 from serving.source_metrics import SourceCollector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 UNKNOWN_ROUTE = "unknown"  # one label for every path that does not exist, or anybody could fill the memory
 STREAMS = ("/v1/events",)  # counted but not timed: they last as long as somebody looks
+NO_SOURCE = "none"  # of requests that decide nothing
 BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+_ANSWERED_BY: ContextVar[str] = ContextVar(
+    "answered_by", default=NO_SOURCE
+)  # each request is a task with a context of its own
 
 
 class Metrics:
@@ -49,7 +56,11 @@ class Metrics:
             "pilotfish_requests_total", "Requests answered", ["route", "code"], registry=self.registry
         )
         self.request_seconds = Histogram(
-            "pilotfish_request_seconds", "Time to answer", ["route"], registry=self.registry, buckets=BUCKETS_S
+            "pilotfish_request_seconds",
+            "Time to answer",
+            ["route", "source"],
+            registry=self.registry,
+            buckets=BUCKETS_S,
         )
         self.decisions = Counter(
             "pilotfish_decisions_total", "Pods scored, by the step that answered", ["source"], registry=self.registry
@@ -61,6 +72,10 @@ class Metrics:
         self.reloads = Counter(
             "pilotfish_reloads_total", "Settings and models read again", ["what", "result"], registry=self.registry
         )
+        self.recorded = Counter(
+            "pilotfish_recording_records_total", "Records of decisions on disk", ["result"], registry=self.registry
+        )
+        self.on_recorded(0, 0)
         for what, result in product(("settings", "model"), ("good", "bad")):
             self.reloads.labels(what, result)  # from 0 on: the first one must show as a rise
         self.full_nodes = Counter(
@@ -75,6 +90,10 @@ class Metrics:
             registry=self.registry,
         )
 
+    def on_recorded(self, written: int, dropped: int) -> None:
+        self.recorded.labels("written").inc(written)
+        self.recorded.labels("dropped").inc(dropped)
+
     def on_settings(self, good: bool) -> None:
         self.reloads.labels("settings", "good" if good else "bad").inc()
 
@@ -83,6 +102,7 @@ class Metrics:
 
     def on_ranking(self, ranking: Ranking) -> None:
         self.decisions.labels(ranking.scores.source).inc()
+        _ANSWERED_BY.set(ranking.scores.source)
 
     def on_skip(self, skip: Skip) -> None:
         self.skips.labels(skip.step, skip.reason).inc()
@@ -92,6 +112,7 @@ class Metrics:
     ) -> None:
         """Also export what can be read from the cluster state and the ladder."""
         self.registry.register(_StateCollector(snapshot, decider, stale_after_s))
+        self.registry.register(OutcomeCollector(snapshot, decider))
 
     def watch_sources(self, sources: Mapping[str, MetricsSource]) -> None:
         """Also export what each source of metrics has."""
@@ -166,7 +187,8 @@ class RequestMetrics:
             route = route_of(scope)
             self._metrics.requests.labels(route, str(code)).inc()
             if route not in STREAMS:
-                self._metrics.request_seconds.labels(route).observe(time.perf_counter() - began_s)
+                took_s = time.perf_counter() - began_s
+                self._metrics.request_seconds.labels(route, _ANSWERED_BY.get()).observe(took_s)
 
 
 def route_of(scope: MutableMapping[str, Any]) -> str:

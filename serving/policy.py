@@ -49,9 +49,13 @@ class Policy:
     problems: tuple[str, ...] = ()
 
     @property
+    def models(self) -> tuple[OnnxScorer, ...]:
+        both = () if self.scorer is None else (self.scorer.default, self.scorer.gpu)
+        return tuple(model for model in both if model is not None)
+
+    @property
     def labels(self) -> tuple[str, ...]:
-        models = () if self.scorer is None else (self.scorer.default, self.scorer.gpu)
-        return tuple(model.manifest.label for model in models if model is not None)
+        return tuple(model.manifest.label for model in self.models)
 
     def label_for(self, demand: Demand, source: str) -> str | None:
         """The model behind this answer."""

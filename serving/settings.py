@@ -156,6 +156,23 @@ class AssumedSettings(Group):
     window_s: float = Field(60.0, gt=0, description="window of the rates in the metrics: [60s] in the queries")
 
 
+class RecordingSettings(Group):
+    """The record of decisions on disk."""
+
+    folder: str = Field("", description="where decisions are recorded, for one sidecar alone; empty: nowhere")
+    segment_mib: int = Field(16, ge=1, le=1024, description="a segment is finished at this size, or after an hour")
+    total_mib: int = Field(1024, ge=4, description="the oldest segments are deleted above this; four segments at least")
+    sample_every_s: float = Field(15.0, ge=1, description="how often the metrics of all nodes are recorded")
+    feature_nodes: int = Field(32, ge=1, le=5000, description="best candidates whose features are recorded")
+    queue: int = Field(1000, ge=1, description="records that may wait for the disk; more are dropped and counted")
+
+    @model_validator(mode="after")
+    def room_for_four_segments(self) -> RecordingSettings:
+        if self.total_mib < 4 * self.segment_mib:
+            raise ValueError(f"total_mib {self.total_mib} must hold four segments of {self.segment_mib} MiB")
+        return self
+
+
 class LoggingSettings(Group):
     """What is logged, and how."""
 
@@ -164,6 +181,13 @@ class LoggingSettings(Group):
     decision_share: float = Field(
         0.01, ge=0, le=1, description="share of the decisions that get a line at level info; at debug all do"
     )
+
+
+class TracingSettings(Group):
+    """OpenTelemetry traces of requests and decisions; needs the extra otel."""
+
+    endpoint: str = Field("", description="where spans go, such as http://collector:4318/v1/traces; empty: nowhere")
+    share: float = Field(0.01, ge=0, le=1, description="share of the requests that are traced, unless the caller says")
 
 
 class ReloadSettings(Group):
@@ -203,7 +227,9 @@ class Settings(BaseSettings):
     rollout: RolloutSettings = RolloutSettings()
     breaker: BreakerSettings = BreakerSettings()
     assumed: AssumedSettings = AssumedSettings()
+    recording: RecordingSettings = RecordingSettings()
     logging: LoggingSettings = LoggingSettings()
+    tracing: TracingSettings = TracingSettings()
     reload: ReloadSettings = ReloadSettings()
     decisions: DecisionsSettings = DecisionsSettings()
     prometheus: PrometheusSettings = PrometheusSettings()

@@ -10,8 +10,10 @@ from envs.live.snapshot import ClusterSource, Snapshot
 from serving.decide import Decider
 from serving.logs import DecisionLog
 from serving.observability import Metrics
+from serving.recording import Recorder
 from serving.reloading import LiveSettings, ModelKeeper
 from serving.settings import Settings
+from serving.slow_work import SlowWork
 from serving.streams import Streams
 
 
@@ -35,7 +37,12 @@ class Sidecar:
         self.models = ModelKeeper(decider, settings, metrics.on_reload)
         self.live.on_change(self.models.apply)
         decider.decisions.listen(DecisionLog(lambda: self.settings.logging))
-        self.background: list[Background] = [source]
+        self.slow_work = SlowWork()
+        self.background: list[Background] = [source, self.slow_work]
+        if settings.recording.folder:
+            recorder = Recorder(settings.recording, source, metrics.on_recorded)
+            decider.decisions.listen(recorder)
+            self.background.append(recorder)
 
     @property
     def settings(self) -> Settings:

@@ -230,3 +230,16 @@ def record_pack(
     from training.record import pack
 
     typer.echo(pack(source, out, skip_bad=skip_bad))
+
+
+@app.command("shadow-report")
+def shadow_report(
+    recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="What the sidecar recorded.")],
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw agreement and costs over time into this PNG file.")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Count malformed lines instead of stopping.")] = False,
+) -> None:
+    """Compare what Pilotfish would have chosen with what the scheduler chose."""
+    from training.shadow_report import run
+
+    run(recording, as_json=as_json, plot=plot, skip_bad=skip_bad)

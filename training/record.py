@@ -74,7 +74,9 @@ def read_packed(packed: Path, kind: str) -> Any:
         raise InputError(f"{path}: cannot be read: {why}") from why
     version = (table.schema.metadata or {}).get(VERSION_KEY, b"none").decode()
     if version != str(FORMAT_VERSION):
-        raise InputError(f"{path}: recording format {version}, this Pilotfish reads format {FORMAT_VERSION}")
+        raise InputError(
+            f"{path}: recording format {version}, this Pilotfish reads format {FORMAT_VERSION}; pack it again"
+        )
     return table
 
 

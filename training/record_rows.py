@@ -30,6 +30,8 @@ Row = dict[str, Any]
 VERSION_KEY = b"pilotfish_recording_format"
 
 _STR, _INT, _BOOL, _FLOAT = pa.string(), pa.int64(), pa.bool_(), pa.float64()
+_ROW_OF_FEATURES = pa.list_(_FLOAT)
+_DECISION_LISTS = ("candidates", "scores", "levels", "pod_features", "feature_nodes")
 _OTHER_TYPES = {  # every other field of a node or a demand is a float
     "gpus": _INT,
     "gpu_milli": _INT,
@@ -73,7 +75,8 @@ def _node_rows(record: Header | Nodes) -> Iterator[Row]:
 
 
 def _header(rows: list[Row]) -> Record:
-    head = {name: rows[0][name] for name in Header.model_fields if name not in ("kind", "nodes")}
+    head: Row = {name: rows[0][name] for name in Header.model_fields if name not in ("kind", "nodes")}
+    head |= {name: tuple(head[name]) for name in ("node_features", "pod_features")}
     return Header(**head, nodes=tuple(_node(row) for row in rows if row["name"] is not None))
 
 
@@ -98,13 +101,19 @@ def _sample(rows: list[Row]) -> Record:
 
 def _decision(rows: list[Row]) -> Record:
     own = {name: rows[0][name] for name in Decision.model_fields if name not in ("kind", "demand")}
-    lists = {name: tuple(own[name]) for name in ("candidates", "scores")}
+    lists: Row = {name: tuple(own[name]) for name in _DECISION_LISTS}
+    lists["node_features"] = tuple(tuple(row) for row in own["node_features"])
     demand = PodDemand(**{name: rows[0][name] for name in PodDemand.model_fields})
     return Decision(**{**own, **lists, "demand": demand})
 
 
-def _plain(model: type[Bound] | type[Ended]) -> Callable[[list[Row]], Record]:
-    return lambda rows: model(**{name: rows[0][name] for name in model.model_fields if name != "kind"})
+def _bound(rows: list[Row]) -> Record:
+    own = {name: rows[0][name] for name in Bound.model_fields if name != "kind"}
+    return Bound(**{**own, "features": tuple(own["features"])})
+
+
+def _ended(rows: list[Row]) -> Record:
+    return Ended(at_s=rows[0]["at_s"], pod_uid=rows[0]["pod_uid"])
 
 
 _REBUILD: dict[str, Callable[[list[Row]], Record]] = {
@@ -112,8 +121,8 @@ _REBUILD: dict[str, Callable[[list[Row]], Record]] = {
     "nodes": _nodes,
     "sample": _sample,
     "decision": _decision,
-    "bound": _plain(Bound),
-    "ended": _plain(Ended),
+    "bound": _bound,
+    "ended": _ended,
 }
 
 
@@ -126,7 +135,11 @@ def _fields(model: type[NodeSpec] | type[PodDemand]) -> list[tuple[str, Any]]:
 
 
 SCHEMAS: dict[str, Any] = {
-    "header": _schema(("format_version", _INT), ("schema_version", _INT), ("segment", _INT), *_fields(NodeSpec)),
+    "header": _schema(
+        *(("format_version", _INT), ("schema_version", _INT), ("segment", _INT)),
+        *(("node_features", pa.list_(_STR)), ("pod_features", pa.list_(_STR))),
+        *_fields(NodeSpec),
+    ),
     "nodes": _schema(*_fields(NodeSpec), ("removed", _BOOL)),
     "sample": _schema(("node", _STR), *((name, _FLOAT) for name in SAMPLE_COLUMNS)),
     "decision": _schema(
@@ -138,7 +151,14 @@ SCHEMAS: dict[str, Any] = {
         ("reason", _STR),
         ("chosen", _STR),
         ("shadow", _BOOL),
+        ("mode", _STR),
+        ("model", _STR),
+        *((name, _FLOAT) for name in ("took_ms", "deadline_ms", "cpu_age_s", "memory_age_s", "network_age_s")),
+        ("levels", pa.list_(_INT)),
+        ("pod_features", _ROW_OF_FEATURES),
+        ("feature_nodes", pa.list_(_STR)),
+        ("node_features", pa.list_(_ROW_OF_FEATURES)),
     ),
-    "bound": _schema(("pod_uid", _STR), ("node", _STR)),
+    "bound": _schema(("pod_uid", _STR), ("node", _STR), ("features", _ROW_OF_FEATURES)),
     "ended": _schema(("pod_uid", _STR)),
 }

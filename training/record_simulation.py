@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from agent.cluster import DEMAND_SOURCES, ClusterState, FloatArray
 from agent.features import SCHEMA_VERSION, STALE_AFTER_S
 from agent.scorer import Scorer, held_scores
 from envs.dynamics.knowledge import Placement
 from envs.watched_world import WatchedWorld
-from envs.workloads.recording_records import SAMPLE_COLUMNS, Bound, Decision, Ended, NodeSpec, PodDemand, Record, Sample
+from envs.workloads.recording_building import column, pod_demand, sample_of
+from envs.workloads.recording_records import Bound, Decision, Ended, NodeSpec, PodDemand, Record
 from envs.workloads.recording_writer import RecordingWriter
 from envs.workloads.tape import Tape
 
@@ -62,7 +62,7 @@ class _SeenWorld(WatchedWorld):
                 pod_uid=_uid(self.pod),
                 demand=self._pod_demand(),
                 candidates=tuple(_name(node) for node in asked),
-                scores=_column(values[asked], negative=True),
+                scores=column(values[asked], negative=True),
                 source=scorer.name,
                 chosen=_name(chosen),
             )
@@ -70,23 +70,8 @@ class _SeenWorld(WatchedWorld):
         return chosen
 
     def _pod_demand(self) -> PodDemand:
-        demand, pod, tape = self.demand(), self.pod, self.tape
-        app = f"app-{int(tape.pod_app[pod])}" if tape.pod_labelled[pod] else ""
-        return PodDemand(
-            app=app,
-            cpu_request_millicores=float(demand.cpu_request_millicores),
-            memory_request_mib=float(demand.memory_request_mib),
-            gpus=int(demand.gpus),
-            gpu_milli=int(demand.gpu_milli),
-            expected_cpu_millicores=_known(demand.expected_cpu_millicores),
-            expected_memory_mib=_known(demand.expected_memory_mib),
-            expected_rx_mbps=_known(demand.expected_rx_mbps),
-            expected_tx_mbps=_known(demand.expected_tx_mbps),
-            demand_source=cast(Any, DEMAND_SOURCES[int(demand.demand_source)]),
-            sibling_mbps=_known(demand.sibling_mbps),
-            latency_soft_ms=_known(demand.latency_soft_ms),
-            latency_hard_ms=_known(demand.latency_hard_ms),
-        )
+        app = f"app-{int(self.tape.pod_app[self.pod])}" if self.tape.pod_labelled[self.pod] else ""
+        return pod_demand(self.demand(), "default", app)
 
     def _decide(self, node: int) -> None:
         super()._decide(node)
@@ -101,15 +86,11 @@ class _SeenWorld(WatchedWorld):
         super()._advance()
         if self.knowledge.published > self._published:
             self._published = self.knowledge.published
-            self._write(_sample(self._clock(), self.state(), self.nodes))
+            names = [_name(node) for node in range(self.nodes)]
+            self._write(sample_of(self._clock(), self.state(), names))
 
     def _write(self, record: Record) -> None:
         self._writer.write(record)
-
-
-def _sample(at_s: float, state: ClusterState, nodes: int) -> Sample:
-    columns: dict[str, Any] = {name: _column(getattr(state, name)[:nodes]) for name in SAMPLE_COLUMNS}
-    return Sample(at_s=at_s, nodes=tuple(_name(node) for node in range(nodes)), **columns)
 
 
 def _node_specs(tape: Tape) -> list[NodeSpec]:
@@ -137,12 +118,3 @@ def _name(node: Any) -> str:
 
 def _uid(pod: int) -> str:
     return f"pod-{pod:05d}"
-
-
-def _known(value: FloatArray) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
-def _column(values: FloatArray, negative: bool = False) -> tuple[float | None, ...]:
-    """Unknown is null; rounding may leave a rate a hair below 0, which is no amount."""
-    return tuple(None if not np.isfinite(value) else float(value if negative else max(value, 0.0)) for value in values)

@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from agent.errors import InputError
-from envs.workloads.recording_records import FORMAT_VERSION, Header, Record, from_line
+from envs.workloads.recording_records import READABLE_VERSIONS, Header, Record, from_line
 
 SEGMENT_SUFFIX = ".jsonl.gz"
 OPEN_SUFFIX = ".part"  # a segment that is still being written
@@ -112,9 +112,10 @@ def _refuse_newer(path: Path, number: int, line: bytes) -> None:
     except (ValueError, RecursionError):  # bad JSON: reported with the reason later
         return
     version = header.get("format_version") if isinstance(header, dict) and header.get("kind") == "header" else None
-    if isinstance(version, int) and version != FORMAT_VERSION:
+    if isinstance(version, int) and version not in READABLE_VERSIONS:
+        readable = " and ".join(map(str, READABLE_VERSIONS))
         raise InputError(
-            f"{path}:{number}: recording format {version}, this Pilotfish reads format {FORMAT_VERSION}; "
+            f"{path}:{number}: recording format {version}, this Pilotfish reads formats {readable}; "
             f"use the version of Pilotfish that wrote it, or a newer one"
         )
 

@@ -13,12 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from agent.cluster import GPU_MILLI
 
-FORMAT_VERSION = 1  # raise it with every change of the records
+FORMAT_VERSION = 2  # raise it with every change of the records
+READABLE_VERSIONS = (1, FORMAT_VERSION)  # version 1 lacks fields that have a default
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Column = tuple[Amount | None, ...]
 Name = Annotated[str, Field(min_length=1, max_length=512)]
+Features = tuple[Number, ...]
 
 
 class _Strict(BaseModel):
@@ -68,6 +70,8 @@ class Header(_Strict):
     at_s: Amount
     segment: int = Field(ge=0)
     nodes: tuple[NodeSpec, ...]
+    node_features: tuple[Name, ...] = ()  # what the numbers of a row of features are
+    pod_features: tuple[Name, ...] = ()
 
 
 class Nodes(_Strict):
@@ -116,9 +120,22 @@ class Decision(_Strict):
     reason: str = ""
     chosen: Name | None = None  # None: no candidate
     shadow: bool = False  # the answer was not acted upon
+    mode: Name = "active"  # of the rollout
+    model: Name | None = None  # None: a heuristic answered
+    took_ms: Amount | None = None
+    deadline_ms: Amount | None = None
+    cpu_age_s: Amount | None = None  # on the median node
+    memory_age_s: Amount | None = None
+    network_age_s: Amount | None = None
+    levels: tuple[int, ...] = ()  # 0 to 10, one for each candidate
+    pod_features: Features = ()
+    feature_nodes: tuple[Name, ...] = ()  # the best candidates, the chosen one among them
+    node_features: tuple[Features, ...] = ()  # one row for each of them
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
+        if len(self.node_features) != len(self.feature_nodes) or len(self.levels) not in (0, len(self.candidates)):
+            raise ValueError("node_features belong to feature_nodes one by one, levels to candidates")
         if len(self.scores) != len(self.candidates):
             raise ValueError(f"{len(self.scores)} scores for {len(self.candidates)} candidates")
         if self.chosen is not None and self.chosen not in self.candidates:
@@ -133,6 +150,7 @@ class Bound(_Strict):
     at_s: Amount
     pod_uid: Name
     node: Name
+    features: Features = ()  # of this node when the pod was decided, unless the decision has them
 
 
 class Ended(_Strict):

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from agent.errors import InputError
+from agent.features import NODE_FEATURES, POD_FEATURES
 from envs.workloads.recording import MAX_LINE_BYTES, OPEN_SUFFIX, SEGMENT_SUFFIX, segment_paths
 from envs.workloads.recording_records import Header, Nodes, NodeSpec, Record, to_line
 
@@ -181,7 +182,14 @@ class RecordingWriter:
         stamp = datetime.fromtimestamp(now_s, UTC).strftime("%Y%m%dT%H%M%SZ")
         self._segment = _Segment(self._folder / f"{self._number:08d}-{stamp}{SEGMENT_SUFFIX}", now_s)
         nodes = tuple(self._nodes.values())
-        header = Header(schema_version=self._schema_version, at_s=now_s, segment=self._number, nodes=nodes)
+        header = Header(
+            schema_version=self._schema_version,
+            at_s=now_s,
+            segment=self._number,
+            nodes=nodes,
+            node_features=tuple(NODE_FEATURES),
+            pod_features=tuple(POD_FEATURES),
+        )
         self._number += 1
         self._segment.write(to_line(header))
 

@@ -7,26 +7,20 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from serving.routes.described import POD_OR_REQUIREMENTS, SCORES, body_of, replies
 from serving.routes.http import json_reply, read_body
 from serving.sidecar import TheSidecar, TheSnapshot
-from serving.wire.pod import REQUIREMENTS
 from serving.wire.score import asked_nodes, from_decision, parse_object, to_score_request
 
 router = APIRouter()
 
-# Read by hand instead of by pydantic, which would cost more than the scoring; so described by hand, too.
-REQUEST_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "pod": {"type": "object", "description": "a pod as the Kubernetes API writes it"},
-        "requirements": {"type": "object", "properties": {name: {} for name in REQUIREMENTS}},
-        "nodes": {"type": "array", "items": {"type": "string"}, "description": "names; all nodes if absent"},
-        "assume": {"type": "boolean", "default": True, "description": "count a pod with a UID on its best node"},
-    },
+REQUEST: dict[str, Any] = {
+    **POD_OR_REQUIREMENTS,
+    "assume": {"type": "boolean", "default": True, "description": "count a pod with a UID on its best node"},
 }
 
 
-@router.post("/v1/score", openapi_extra={"requestBody": {"content": {"application/json": {"schema": REQUEST_SCHEMA}}}})
+@router.post("/v1/score", openapi_extra=body_of(REQUEST), responses=replies(SCORES, 400, 413, 503))
 async def score(request: Request, sidecar: TheSidecar, snapshot: TheSnapshot) -> Response:
     """Score the nodes for one pod, best first."""
     server = sidecar.settings.server

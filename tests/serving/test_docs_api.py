@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from serving.wire.explain import FIELDS as EXPLAIN_FIELDS
 from serving.wire.pod import REQUIREMENTS
 from serving.wire.score import FIELDS
 
@@ -20,15 +21,15 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[2].rpartition("8000")[2])
 def test_every_command_works(client, command):
     assert command[:2] == ["curl", "-s"]
-    path = command[2].removeprefix("http://127.0.0.1:8000")
+    path = next(word for word in command if word.startswith("http")).removeprefix("http://127.0.0.1:8000")
     body = command[command.index("-d") + 1] if "-d" in command else None
-    reply = client.get(path) if body is None else client.post(path, content=body)
+    reply = client.get(path) if body is None and "POST" not in command else client.post(path, content=body)
     assert reply.status_code == 200, reply.text
 
 
 def fields_of(table: str) -> list[str]:
-    rows = TEXT.partition(f"| {table} | meaning |")[2].partition("\n\n")[0]
-    return re.findall(r"^\| `(\w+)`", rows, re.MULTILINE)
+    rows = TEXT.partition(f"| {table} | meaning |")[2].partition("\n\n")[0].splitlines()
+    return [name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1] if "|" in row else "")]
 
 
 def test_every_field_of_the_reply_is_described(client):
@@ -47,8 +48,10 @@ def test_every_requirement_is_named():
 def test_every_field_of_a_decision_is_described(client):
     client.post("/v1/score", json={"requirements": {"uid": "u1"}})
     (listed,) = client.get("/v1/decisions?uid=u1").json()["decisions"]
-    rows = TEXT.partition("| field of a decision | meaning |")[2].partition("\n\n")[0]
-    named = [
-        name for row in rows.splitlines() for name in re.findall(r"`(\w+)`", row.partition("|")[2].partition("|")[0])
-    ]
-    assert sorted(named) == sorted(listed)
+    assert sorted(fields_of("field of a decision")) == sorted(listed)
+
+
+def test_every_field_of_an_explanation_is_described(client):
+    reply = client.post("/v1/explain", json={"requirements": {}}).json()
+    assert sorted(fields_of("field of the explanation")) == sorted(reply)
+    assert sorted(fields_of("field of the question")) == sorted(EXPLAIN_FIELDS)

@@ -102,8 +102,8 @@ def test_bad_lines_are_counted_when_asked_to_skip_them(tmp_path: Path, line: byt
 
 @pytest.mark.parametrize("skip_bad", [False, True])
 def test_newer_format_is_refused_even_if_its_header_looks_different(tmp_path: Path, skip_bad: bool) -> None:
-    segment(tmp_path, b'{"kind":"header","format_version":2,"tables":{}}\n')
-    with pytest.raises(InputError, match="recording format 2, this Pilotfish reads format 1"):
+    segment(tmp_path, b'{"kind":"header","format_version":3,"tables":{}}\n')
+    with pytest.raises(InputError, match="recording format 3, this Pilotfish reads formats 1 and 2"):
         list(read_recording(tmp_path, skip_bad))
 
 
