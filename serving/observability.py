@@ -41,9 +41,7 @@ STREAMS = ("/v1/events",)  # counted but not timed: they last as long as somebod
 NO_SOURCE = "none"  # of requests that decide nothing
 BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
-_ANSWERED_BY: ContextVar[str] = ContextVar(
-    "answered_by", default=NO_SOURCE
-)  # each request is a task with a context of its own
+_ANSWERED_BY: ContextVar[str] = ContextVar("answered_by", default=NO_SOURCE)  # a request and its answer share a context
 
 
 class Metrics:
@@ -174,6 +172,7 @@ class RequestMetrics:
             return
         began_s = time.perf_counter()
         code = 500
+        _ANSWERED_BY.set(NO_SOURCE)  # a server may use a context again
 
         async def watching(message: Message) -> None:
             nonlocal code
