@@ -124,9 +124,15 @@ class Running:
     def pid(self) -> int:
         """The process itself, below those of buildah."""
         pid = self.process.pid
-        while children := Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            pid = int(children[0])
+        while children := _children(pid):
+            pid = children[0]
         return pid
+
+
+def _children(pid: int) -> list[int]:
+    """Of all its threads: any of them can have started one."""
+    lists = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [int(child) for each in lists for child in each.split()]
 
 
 @pytest.fixture
