@@ -96,10 +96,11 @@ def test_a_killed_sidecar_is_told_and_its_successor_is_followed(console, demo, s
     console.wait_for(lambda: console.count("#decisions tbody tr"))
 
 
-def test_a_sidecar_that_is_told_to_stop_does_not_wait_for_open_consoles(console, demo):
+def test_a_sidecar_that_is_told_to_stop_does_not_wait_for_open_consoles(console, demo, port):
     console.expected = ("ERR_CONNECTION_REFUSED",)
     console.wait_for(lambda: console.connection() == "live")
     demo.send_signal(signal.SIGTERM)
     _, said = demo.communicate(timeout=2.0)
     assert "ERROR" not in said
+    assert f"open the console in a browser: http://127.0.0.1:{port}/console\n" in said
     console.wait_for(lambda: "connection lost" in console.connection())
