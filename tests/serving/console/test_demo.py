@@ -84,6 +84,21 @@ def test_decisions_stream_in_with_source_time_and_node(console):
     assert console.texts("#ladder [aria-current=step]") == ["policy"]
 
 
+def test_a_click_on_a_decision_shows_what_moved_its_score(console):
+    console.wait_for(lambda: console.count("#decisions tbody tr"))
+    console.click("#pause")
+    pod, node = console.texts("#decisions tbody tr:first-child td")[:2]
+    console.click("#decisions tbody tr:first-child")
+    assert console.text("#detail-title") == f"Why {pod} → {node}"
+    console.wait_for(lambda: console.count(".bars .bar"))
+    assert console.attributes(".bars", "aria-label")[0].startswith(f"{node} scores ")
+    widths = [float(width.removesuffix("px")) for width in console.styles(".bars .bar i", "width")]
+    assert max(widths) > 20.0
+    assert re.fullmatch(r"[+−][\d.e-]+", console.texts(".bars .number")[0])
+    assert console.texts("#detail-body tbody tr:first-child td")[0] == node
+    assert console.attributes(".tile[aria-pressed=true]", "data-node") == [node]
+
+
 def test_a_killed_sidecar_is_told_and_its_successor_is_followed(console, demo, start):
     console.expected = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET")
     demo.kill()
