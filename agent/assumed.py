@@ -17,6 +17,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +49,7 @@ _ROW = np.dtype(
         ("tx_mbps", np.float64),
     ]
 )
+Columns = Mapping[str, NDArray[Any]]
 _NUMBERS = [name for name in _ROW.names or () if name != "uid"]
 
 
@@ -81,7 +83,8 @@ def requests_of(demand: Demand) -> Requests:
 def expected_of(demand: Demand) -> ExpectedUse:
     """Unknown counts as nothing: an invented number would outweigh the measured ones."""
     fields = ("expected_cpu_millicores", "expected_memory_mib", "expected_rx_mbps", "expected_tx_mbps")
-    return ExpectedUse(*(float(np.nan_to_num(getattr(demand, name))) for name in fields))
+    uses = (float(getattr(demand, name)) for name in fields)
+    return ExpectedUse(*(use if isfinite(use) else 0.0 for use in uses))
 
 
 class Assumed:
@@ -147,14 +150,14 @@ class Assumed:
             if without_uid in self._row_of:
                 counted[self._row_of[without_uid]] = False
             index = np.array([index_of.get(name, _GONE) for name in self._nodes], dtype=np.int64)
-            rows = self._table[_NUMBERS][counted]
+            rows = _taken({name: self._table[name] for name in _NUMBERS}, np.flatnonzero(counted))
         nodes = index[rows["node"]]
         if np.any(nodes == _GONE):
-            rows, nodes = rows[nodes != _GONE], nodes[nodes != _GONE]
-        if not len(rows):
+            rows, nodes = _taken(rows, nodes != _GONE), nodes[nodes != _GONE]
+        if not len(nodes):
             return state
         provisional = np.flatnonzero(rows["provisional"])
-        state = _with_requests(state, rows[provisional], nodes[provisional])
+        state = _with_requests(state, _taken(rows, provisional), nodes[provisional])
         return _with_pending(state, rows, nodes, now_s, self._window_s)
 
     def _is_bound(self, uid: str) -> bool:
@@ -189,27 +192,31 @@ def _free_rows(count: int) -> NDArray[Any]:
     return rows
 
 
-def _with_requests(state: ClusterState, rows: NDArray[Any], nodes: IntArray) -> ClusterState:
+def _taken(rows: Columns, places: NDArray[Any]) -> Columns:
+    """Some of the rows, column by column: copying rows as they stand in the table costs several times more."""
+    return {name: values[places] for name, values in rows.items()}
+
+
+def _with_requests(state: ClusterState, rows: Columns, nodes: IntArray) -> ClusterState:
     """Requests of pods that the watch does not show as bound."""
     gpu_free_milli = state.gpu_free_milli.copy()
     with_gpus = np.flatnonzero(rows["gpus"])
-    for node, row in zip(nodes[with_gpus], rows[with_gpus], strict=True):
-        chosen = choose_gpus(gpu_free_milli[node], row["gpus"], row["gpu_milli"])
+    for node, row in zip(nodes[with_gpus], with_gpus, strict=True):
+        gpus, gpu_milli = rows["gpus"][row], rows["gpu_milli"][row]
+        chosen = choose_gpus(gpu_free_milli[node], gpus, gpu_milli)
         if chosen > 0:
-            take_gpus(gpu_free_milli[node], chosen, row["gpu_milli"])
+            take_gpus(gpu_free_milli[node], chosen, gpu_milli)
     return replace(
         state,
         cpu_requested_millicores=state.cpu_requested_millicores
         + _by_node(state, nodes, rows["cpu_request_millicores"]),
         memory_requested_mib=state.memory_requested_mib + _by_node(state, nodes, rows["memory_request_mib"]),
-        pods_running=state.pods_running + _by_node(state, nodes, np.ones(len(rows))),
+        pods_running=state.pods_running + _by_node(state, nodes, np.ones(len(nodes))),
         gpu_free_milli=gpu_free_milli,
     )
 
 
-def _with_pending(
-    state: ClusterState, rows: NDArray[Any], nodes: IntArray, now_s: float, window_s: float
-) -> ClusterState:
+def _with_pending(state: ClusterState, rows: Columns, nodes: IntArray, now_s: float, window_s: float) -> ClusterState:
     """Expected use that the metrics of the node lack; memory is a gauge, its window is a moment."""
 
     def missing(age_s: FloatArray, metric_window_s: float) -> FloatArray:

@@ -183,7 +183,9 @@ def mean_sibling_rtt(siblings_on_node: FloatArray, zone: IntArray, zone_rtt_ms: 
     zone_rtt_ms = np.where(np.isnan(zone_rtt_ms), longest_ms, zone_rtt_ms)
     by_zone = _by_zone(siblings_on_node, zone, zone_rtt_ms.shape[-1])
     from_zone_ms = (zone_rtt_ms * by_zone[..., None, :]).sum(axis=-1)  # (..., zones): the sum over all siblings
-    within_zone_ms = np.broadcast_to(np.diagonal(zone_rtt_ms, axis1=-2, axis2=-1), by_zone.shape)
+    within_zone_ms = np.diagonal(zone_rtt_ms, axis1=-2, axis2=-1)
+    if within_zone_ms.shape != by_zone.shape:
+        within_zone_ms = np.broadcast_to(within_zone_ms, by_zone.shape)
     total_ms = _at_node(from_zone_ms, zone) - siblings_on_node * _at_node(within_zone_ms, zone)
     siblings = siblings_on_node.sum(axis=-1, keepdims=True)
     mean_ms: FloatArray = np.where(siblings > 0, total_ms / np.where(siblings > 0, siblings, 1.0), 0.0)
@@ -192,6 +194,8 @@ def mean_sibling_rtt(siblings_on_node: FloatArray, zone: IntArray, zone_rtt_ms: 
 
 def _by_zone(siblings_on_node: FloatArray, zone: IntArray, zones: int) -> FloatArray:
     """Siblings in each zone: ``(..., nodes)`` to ``(..., zones)``."""
+    if siblings_on_node.ndim == zone.ndim == 1:
+        return np.bincount(zone, siblings_on_node, zones).astype(np.float64)
     batch = siblings_on_node.shape[:-1]
     clusters = math.prod(batch)
     first_slot = np.arange(clusters)[:, None] * zones  # each cluster counts in slots of its own
@@ -202,6 +206,8 @@ def _by_zone(siblings_on_node: FloatArray, zone: IntArray, zones: int) -> FloatA
 
 def _at_node(by_zone: FloatArray, zone: IntArray) -> FloatArray:
     """What belongs to a node's zone, for each node."""
+    if by_zone.ndim == zone.ndim == 1:  # one cluster: the general form below costs several times more
+        return by_zone[zone]
     return np.take_along_axis(by_zone, np.broadcast_to(zone, (*by_zone.shape[:-1], zone.shape[-1])), axis=-1)
 
 

@@ -10,7 +10,6 @@ A missing metric takes the mean of the candidates that have it and is flagged: i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,6 +100,7 @@ POD_FEATURES: dict[str, str] = {
 GPU_FEATURES = tuple(name for name in NODE_FEATURES if name.startswith("gpu_"))
 FeatureArray = NDArray[np.float32]
 _NODE_INDEX = {name: index for index, name in enumerate(NODE_FEATURES)}
+_GPU_INDICES = [_NODE_INDEX[name] for name in GPU_FEATURES]
 _POD_INDEX = {name: index for index, name in enumerate(POD_FEATURES)}
 
 
@@ -125,8 +125,10 @@ def encode(
         nodes = np.empty((*shape, len(NODE_FEATURES)), dtype=np.float32)
     if pod is None:
         pod = np.empty((*shape[:-1], len(POD_FEATURES)), dtype=np.float32)
+    # Feature by feature in one piece each, and turned at the end: scattered writes would cost more than the formulas.
+    by_feature = np.empty((len(NODE_FEATURES), *shape), dtype=np.float32)
     with np.errstate(invalid="ignore", over="ignore"):  # nodes that are no candidates may hold anything
-        columns = _Columns(state, demand, candidates, _writer(nodes, candidates))
+        columns = _Columns(state, demand, candidates, by_feature)
         columns.requests()
         columns.gpus()
         columns.use()
@@ -135,19 +137,10 @@ def encode(
         columns.latency()
         columns.spec()
         columns.pod(pod)
+    nodes[...] = np.moveaxis(by_feature, 0, -1)
+    if not columns.all:
+        nodes[~candidates] = 0.0
     return Encoding(nodes, pod)
-
-
-def _writer(nodes: FeatureArray, candidates: BoolArray) -> Callable[[str, FloatArray], FloatArray]:
-    zero = ~candidates
-
-    def put(name: str, values: FloatArray) -> FloatArray:
-        column = nodes[..., _NODE_INDEX[name]]
-        np.copyto(column, values, casting="same_kind")
-        column[zero] = 0.0
-        return values
-
-    return put
 
 
 class _Columns:
@@ -158,20 +151,25 @@ class _Columns:
         state: ClusterState,
         demand: Demand,
         candidates: BoolArray,
-        put: Callable[[str, FloatArray], FloatArray],
+        by_feature: FeatureArray,  # (features, ..., nodes)
     ) -> None:
-        self.state, self.demand, self.candidates, self.put = state, demand, candidates, put
+        self.state, self.demand, self.candidates, self.by_feature = state, demand, candidates, by_feature
+        self.all = bool(candidates.all())  # a reduction under a mask costs more than twice as much
         self.count = np.maximum(candidates.sum(axis=-1), 1)
         self.per_cpu = _inverse(state.cpu_allocatable_millicores)
         self.per_memory = _inverse(state.memory_allocatable_mib)
         self.nic_known = np.isfinite(state.nic_mbps) & (state.nic_mbps > 0)
-        nic_mbps = np.where(self.nic_known, state.nic_mbps, self.mean(state.nic_mbps, self.nic_known)[..., None])
-        self.per_nic = _inverse(nic_mbps)
+        self.per_nic = _inverse(self.imputed(state.nic_mbps, self.nic_known))
+
+    def put(self, name: str, values: FloatArray) -> FloatArray:
+        self.by_feature[_NODE_INDEX[name]] = values
+        return values
 
     def mean(self, values: FloatArray, usable: BoolArray | None = None) -> FloatArray:
         """Mean over the candidates (that are usable); 0 where there is none."""
         if usable is None:
-            return np.asarray(np.sum(values, axis=-1, where=self.candidates) / self.count)
+            total = np.add.reduce(values, axis=-1) if self.all else np.sum(values, axis=-1, where=self.candidates)
+            return np.asarray(total / self.count)
         mask = self.candidates & usable
         return np.asarray(np.sum(values, axis=-1, where=mask) / np.maximum(mask.sum(axis=-1), 1))
 
@@ -179,10 +177,11 @@ class _Columns:
         """Largest value over the candidates, as a divisor."""
         return np.asarray(np.max(values, axis=-1, where=self.candidates, initial=1e-9))[..., None]
 
-    def imputed(self, ratio: FloatArray, fresh: BoolArray) -> FloatArray:
-        if fresh.all():
-            return ratio
-        return np.where(fresh, ratio, self.mean(ratio, fresh)[..., None])
+    def imputed(self, values: FloatArray, known: BoolArray) -> FloatArray:
+        """The candidates' mean where a value is not known."""
+        if known.all():
+            return values
+        return np.where(known, values, self.mean(values, known)[..., None])
 
     def requests(self) -> None:
         state, demand = self.state, self.demand
@@ -198,8 +197,7 @@ class _Columns:
         state, demand = self.state, self.demand
         self.gpu_requested = np.zeros(self.candidates.shape)
         if not state.gpu_count.any():  # most clusters: skip the widest arrays
-            for name in GPU_FEATURES:
-                self.put(name, self.gpu_requested)
+            self.by_feature[_GPU_INDICES] = 0.0
             return
         capacity = state.gpu_count * 1000.0
         there = capacity > 0
@@ -287,15 +285,14 @@ class _Columns:
         self.put("sibling_rtt", demand.sibling_rtt_ms / RTT_SCALE_MS)
 
     def latency(self) -> None:
-        latency_ms = np.nan_to_num(self.state.user_latency_ms)
-        soft_ms = np.nan_to_num(self.demand.latency_soft_ms, nan=np.inf)[..., None]
+        latency_ms = _known(self.state.user_latency_ms)
+        soft_ms = np.where(np.isnan(self.demand.latency_soft_ms), np.inf, self.demand.latency_soft_ms)[..., None]
         self.put("latency_excess", np.maximum(latency_ms - soft_ms, 0.0) / LATENCY_SCALE_MS)
         self.put("user_latency", latency_ms / LATENCY_SCALE_MS)
 
     def spec(self) -> None:
         state = self.state
-        price, idle = np.nan_to_num(state.price_usd_per_hour), np.nan_to_num(state.power_idle_watts)
-        peak = np.nan_to_num(state.power_peak_watts)
+        price, idle, peak = map(_known, (state.price_usd_per_hour, state.power_idle_watts, state.power_peak_watts))
         most_power = self.most(peak)
         self.put("price", price / self.most(price))
         self.put("power_idle", idle / most_power)
@@ -310,8 +307,8 @@ class _Columns:
             "gpu_request": demand.gpus * demand.gpu_milli / 8000.0,
             "gpu_share": np.where(demand.gpus > 0, demand.gpu_milli / GPU_MILLI, 0.0),
             "expected_traffic": traffic(demand.expected_rx_mbps + demand.expected_tx_mbps),
-            "demand_known": np.select([demand.demand_source <= 1, demand.demand_source <= 3], [1.0, 0.5], 0.0),
-            "sibling_traffic": traffic(np.nan_to_num(demand.sibling_mbps)),
+            "demand_known": np.where(demand.demand_source <= 1, 1.0, np.where(demand.demand_source <= 3, 0.5, 0.0)),
+            "sibling_traffic": traffic(np.where(np.isnan(demand.sibling_mbps), 0.0, demand.sibling_mbps)),
             "siblings": np.log1p(demand.siblings) / 4.0,
             "latency_limited": np.isfinite(demand.latency_soft_ms).astype(np.float64),
             "queue": np.log1p(demand.queue_length) / 4.0,
@@ -334,9 +331,17 @@ def _fresh(age_s: FloatArray, *metrics: FloatArray) -> BoolArray:
     return usable
 
 
+def _known(values: FloatArray) -> FloatArray:
+    """Numbers everywhere, as ``nan_to_num`` makes them, which is slow where there is nothing to mend."""
+    return values if np.isfinite(values).all() else np.nan_to_num(values)
+
+
 def _inverse(values: FloatArray) -> FloatArray:
     """1 / values, and 0 where there is nothing to divide by."""
-    return np.divide(1.0, values, out=np.zeros_like(values, dtype=np.float64), where=values > 0)
+    something = values > 0
+    if something.all():
+        return np.divide(1.0, values)
+    return np.divide(1.0, values, out=np.zeros_like(values, dtype=np.float64), where=something)
 
 
 # Formulas on arrays; the batch environment compiles these same functions for single numbers.

@@ -103,7 +103,8 @@ class _Bounds:
         return cls(*np.array(rows, dtype=np.float32).T.copy())
 
     def clipped(self, values: FeatureArray) -> FeatureArray:
-        return np.clip(values, self.min, self.max)
+        clipped: FeatureArray = np.maximum(values, self.min)  # np.clip does the same, later
+        return np.minimum(clipped, self.max, out=clipped)
 
     def outside(self, values: FeatureArray) -> BoolArray:
         return ~((values >= self.low) & (values <= self.high))

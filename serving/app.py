@@ -51,7 +51,7 @@ def create_app(
         app.include_router(routes.router)
     judge = Extender(settings, source, decider, metrics)
     sidecar.live.on_change(judge.apply)
-    app.router.routes.extend(extender.routes(settings, judge, metrics, binder))
+    app.router.routes[:0] = extender.routes(settings, judge, metrics, binder)  # first: on these somebody waits
     app.add_exception_handler(InputError, _on_input_error)
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(Exception, _on_defect)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from agent.breaker import Clock
 from agent.cluster import IntArray, Pod
 from agent.feasibility import Feasibility, own_feasibility
 from agent.nodetable import UNKNOWN
@@ -60,7 +61,15 @@ class Extender:
         state = snapshot.state_at(self._decider.clock())
         return _of_these(names, own_feasibility(snapshot.nodes, state, pod))
 
-    def levels(self, content: Json, names: Sequence[str]) -> list[int]:
+    @property
+    def clock(self) -> Clock:
+        return self._decider.clock
+
+    def deadline_s(self) -> float:
+        """How long an answer may take; the settings can change while requests go on."""
+        return self._decider.deadline_s
+
+    def levels(self, content: Json, names: Sequence[str], deadline_at_s: float | None = None) -> list[int]:
         """0 to 10 for each of these nodes, in their order."""
         pod, snapshot = self._own(content), self._source.snapshot()
         neutral = [NEUTRAL_LEVEL] * len(names)
@@ -72,7 +81,7 @@ class Extender:
             return neutral
         asked = np.zeros(len(snapshot.nodes), dtype=np.bool_)
         asked[places[places != UNKNOWN]] = True
-        decision = self._decider.decide(snapshot, pod, asked, rollout=rollout)
+        decision = self._decider.decide(snapshot, pod, asked, rollout=rollout, deadline_at_s=deadline_at_s)
         return _levels_at(places, decision) if rollout.applied else neutral
 
     def spared(self, args: PreemptionArgs) -> dict[str, MetaVictims]:

@@ -76,6 +76,11 @@ class Metrics:
         self.on_recorded(0, 0)
         for what, result in product(("settings", "model"), ("good", "bad")):
             self.reloads.labels(what, result)  # from 0 on: the first one must show as a rise
+        self.shed = Counter(
+            "pilotfish_extender_shed_total",
+            "Extender calls answered neutrally for want of time",
+            registry=self.registry,
+        )
         self.full_nodes = Counter(
             "pilotfish_extender_full_nodes_total", "Extender calls that carried whole nodes", registry=self.registry
         )

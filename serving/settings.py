@@ -80,7 +80,9 @@ class LadderSettings(Group):
     """When a step of the ladder may answer."""
 
     deadline_ms: float = Field(
-        100.0, gt=0, description="no step begins later than this after the request; kube-scheduler itself waits 5 s"
+        100.0,
+        gt=0,
+        description="no step begins later than this after a request is read; kube-scheduler itself waits 5 s",
     )
     stale_after_s: float = Field(90.0, gt=0, description="metrics older than this count as missing")
     min_fresh_share: float = Field(

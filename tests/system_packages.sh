@@ -10,6 +10,7 @@ chromium chromium
 chromedriver chromium-driver
 buildah buildah
 debootstrap debootstrap
+wrk wrk
 "
 
 missing=$(echo "$WANTED" | while read -r program package; do

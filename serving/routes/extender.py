@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from agent.breaker import Clock
 from agent.errors import InputError
 from envs.live.binding import Binder, Binding, BindingRefused
 from envs.live.fields import Json
@@ -21,32 +23,35 @@ from serving.extender import NEUTRAL_LEVEL, Extender, Rejected
 from serving.observability import Metrics
 from serving.routes.http import JSON, error_reply, read_body
 from serving.settings import Settings
+from serving.turns import Turns
 from serving.wire import extender as wire
 
 logger = logging.getLogger(__name__)
 
-Answer = Callable[[bytes], Awaitable[bytes]]
+Answer = Callable[[bytes, float], Awaitable[bytes]]  # of a body that was complete at this time
 
 
 def routes(settings: Settings, extender: Extender, metrics: Metrics, binder: Binder | None) -> list[BaseRoute]:
     verbs = _Verbs(settings.server.max_nodes, extender, metrics, binder)
+    clock = extender.clock
     switched_on: dict[str, Answer | None] = {
         "filter": verbs.filter,
         "prioritize": verbs.prioritize,
         "bind": verbs.bind if settings.extender.bind else None,
         "preempt": verbs.preempt if settings.extender.preempt else None,
     }
-    return [_route(verb, answer, settings.extender.max_body_bytes) for verb, answer in switched_on.items()]
+    return [_route(verb, answer, settings.extender.max_body_bytes, clock) for verb, answer in switched_on.items()]
 
 
-def _route(verb: str, answer: Answer | None, max_body_bytes: int) -> Route:
+def _route(verb: str, answer: Answer | None, max_body_bytes: int, clock: Clock) -> Route:
     path = f"/extender/{verb}"
 
     async def reply(request: Request) -> Response:
         request.scope["route"] = route  # the metrics' label
         if answer is None:
             return error_reply(404, f"{verb} is off; PILOTFISH_EXTENDER__{verb.upper()}=true switches it on")
-        return Response(await answer(await read_body(request, max_body_bytes)), media_type=JSON)
+        body = await read_body(request, max_body_bytes)
+        return Response(await answer(body, clock()), media_type=JSON)
 
     route = Route(path, reply, methods=["POST"])
     return route
@@ -58,21 +63,29 @@ class _Verbs:
         self._extender = extender
         self._metrics = metrics
         self._binder = binder
+        self._turns = Turns(extender.clock, extender.deadline_s)
 
-    async def filter(self, body: bytes) -> bytes:
+    async def filter(self, body: bytes, complete_at_s: float) -> bytes:
+        """Never shed: it is cheap, and a node under maintenance must not slip through because many ask."""
         args, names = self._args(body)
         rejected = self._or_neutral(self._extender.rejected, args.pod, names, Rejected())
         return wire.from_filter(args, names, rejected.failed, rejected.unresolvable)
 
-    async def prioritize(self, body: bytes) -> bytes:
-        args, names = self._args(body)
-        neutral = [NEUTRAL_LEVEL] * len(names)
-        return wire.from_levels(names, self._or_neutral(self._extender.levels, args.pod, names, neutral))
+    async def prioritize(self, body: bytes, complete_at_s: float) -> bytes:
+        async with self._turns.turn(complete_at_s) as full:
+            args, names = self._args(body)
+            levels = [NEUTRAL_LEVEL] * len(names)
+            if full:
+                judge = partial(self._extender.levels, deadline_at_s=complete_at_s + self._extender.deadline_s())
+                levels = self._or_neutral(judge, args.pod, names, levels)
+            else:
+                self._metrics.shed.inc()
+            return wire.from_levels(names, levels)
 
-    async def preempt(self, body: bytes) -> bytes:
+    async def preempt(self, body: bytes, complete_at_s: float) -> bytes:
         return wire.from_preemption(self._extender.spared(wire.to_preemption(body)))
 
-    async def bind(self, body: bytes) -> bytes:
+    async def bind(self, body: bytes, complete_at_s: float) -> bytes:
         args = wire.to_binding(body)
         binding = Binding(args.pod_namespace, args.pod_name, args.pod_uid, args.node)
         if self._binder is None:

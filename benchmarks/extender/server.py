@@ -1,0 +1,54 @@
+"""The two servers that are compared, each a process: ``python -m benchmarks.extender.server sidecar PORT NODES``.
+
+``sidecar`` is the application as it is served, over a cluster of numbers. ``constant`` is the least that a FastAPI
+extender can do: parse the same names, and emit them with the same score.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+
+from benchmarks.extender.cluster import StandingCluster
+from serving.app import create_app
+from serving.configuration import load_settings
+from serving.decide import new_decider
+from serving.listening import Server, listen
+from serving.observability import Metrics
+from serving.settings import Settings
+from serving.wire.extender import from_levels, to_args
+
+
+def sidecar(nodes: int) -> FastAPI:
+    settings, clock, metrics = Settings(), time.monotonic, Metrics()
+    decider = new_decider(settings, clock, metrics.on_ranking, metrics.on_skip)
+    return create_app(settings, StandingCluster(nodes, clock), decider, metrics)
+
+
+def constant(nodes: int) -> FastAPI:
+    app = FastAPI()
+
+    @app.get("/readyz")
+    async def readyz() -> Response:
+        return Response(b"{}")
+
+    @app.post("/extender/prioritize")
+    async def prioritize(request: Request) -> Response:
+        _, names = to_args(await request.body(), nodes)
+        return Response(from_levels(names, [5] * len(names)), media_type="application/json")
+
+    return app
+
+
+def main() -> None:
+    kind, port, nodes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    settings = load_settings(server={"port": port})
+    listener = listen(settings)
+    Server({"sidecar": sidecar, "constant": constant}[kind](nodes), settings).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    main()
