@@ -35,6 +35,9 @@ class StandingCluster:
 
     def stop(self) -> None: ...
 
+    def problems(self) -> tuple[str, ...]:
+        return ()
+
     def snapshot(self) -> Snapshot:
         return Snapshot(
             self._nodes,
