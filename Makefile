@@ -15,7 +15,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 PILOTFISH_IMAGE ?= pilotfish:$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast cluster-tools image check bench train-default train-gpu lock clean
+.PHONY: help setup run test test-fast fuzz cluster-tools image check bench train-default train-gpu lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test-fast: $(VENV)/.installed ## the tests without the slow ones
 
 cluster-tools: $(VENV)/.installed ## build etcd, kube-apiserver, kube-scheduler, ... for the tests (once; then kept in the user's cache)
 	@$(VENV)/bin/python -m tests.cluster.building
+
+fuzz: $(VENV)/.installed ## 100,000 odd requests (20,000 for each of five properties)
+	@PILOTFISH_FUZZ_CASES=20000 $(VENV)/bin/python -m pytest -q --timeout 0 tests/serving/test_fuzz.py
 
 check: $(VENV)/.installed ## ruff, mypy, import-linter
 	$(VENV)/bin/ruff check
