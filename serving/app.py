@@ -16,6 +16,7 @@ from envs.live.binding import Binder
 from envs.live.snapshot import ClusterSource
 from serving.decide import Decider
 from serving.extender import Extender
+from serving.legacy import legacy_agent
 from serving.observability import Metrics, RequestMetrics
 from serving.routes import console, decisions, events, explain, extender, health, model, score, state
 from serving.routes.http import error_reply
@@ -36,7 +37,8 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         for part in sidecar.background:
             part.start()
-        yield
+        async with legacy_agent(settings.legacy.port, source, decider):
+            yield
         for part in reversed(sidecar.background):
             part.stop()
 

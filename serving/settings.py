@@ -143,6 +143,12 @@ class RolloutSettings(Group):
         return text
 
 
+class LegacySettings(Group):
+    """The TCP protocol of the NetworkTraffic agent (docs/legacy.md)."""
+
+    port: int = Field(0, ge=0, le=65535, description="port on loopback for the old agent's protocol (8765); 0 is off")
+
+
 class BreakerSettings(Group):
     """When a failing step is left alone."""
 
@@ -227,6 +233,7 @@ class Settings(BaseSettings):
     exploration: ExplorationSettings = ExplorationSettings()
     extender: ExtenderSettings = ExtenderSettings()
     rollout: RolloutSettings = RolloutSettings()
+    legacy: LegacySettings = LegacySettings()
     breaker: BreakerSettings = BreakerSettings()
     assumed: AssumedSettings = AssumedSettings()
     recording: RecordingSettings = RecordingSettings()
