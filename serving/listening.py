@@ -7,6 +7,7 @@ twice a second from outside, which costs a request nothing.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import socket
 import time
@@ -53,6 +54,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn does it, but for the certificates and the time that a handshake may take."""
         await super().startup(sockets=[])
+        gc.collect()
+        gc.freeze()  # what is loaded stays: looking through it again and again would only make single answers late
         context = self._certificates.context if self._certificates else None
         for listener in sockets or []:
             server = await asyncio.get_running_loop().create_server(

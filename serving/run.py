@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import signal
 import time
@@ -39,8 +38,6 @@ def run(source: ConfigurationSource) -> None:
     address = "{}://{}:{}".format(scheme, *listener.getsockname()[:2])
     logger.info("answering at %s: POST /v1/score, GET /v1/state and what %s/openapi.json lists", address, address)
     logger.info("open the console in a browser: %s/console", address)
-    gc.collect()
-    gc.freeze()  # what is loaded stays: looking through it again and again would only make single answers late
     server.run(sockets=[listener])
 
 
