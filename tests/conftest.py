@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,3 +52,16 @@ def traces(request: pytest.FixtureRequest) -> Path:
     if not folder:
         pytest.skip("needs the public traces: --traces DIR or PILOTFISH_TRACES")
     return Path(folder)
+
+
+@pytest.fixture
+def say(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Tells what was measured to whoever runs the tests: at the end of the run, also when workers ran them."""
+    return lambda line: record_property("said", line)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    said = [str(line) for report in reports for name, line in report.user_properties if name == "said"]
+    for line in dict.fromkeys(said):
+        terminalreporter.write_line(f"measured: {line}")

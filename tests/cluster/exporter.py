@@ -20,13 +20,13 @@ LOOK_EVERY_S = 0.2
 
 
 class Exporter:
-    """Ticks and listens in threads of its own from ``start`` to ``stop``; ``speed`` is tape seconds a second."""
+    """Ticks and listens in threads of its own from ``start`` to ``stop``."""
 
-    def __init__(self, truth: Truth, admin: Api, namespace: str, speed: float = 1.0) -> None:
+    def __init__(self, truth: Truth, admin: Api, namespace: str) -> None:
         self.truth = truth
         self._admin = admin
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
-        self._tick_every_s = float(truth.tape.tick_s) / speed
+        self._tick_every_s = float(truth.tape.tick_s) / truth.speed
         self._running: set[int] = set()
         self._stopping = threading.Event()
         self._server = ThreadingHTTPServer((LOOPBACK, 0), _handler_of(truth))

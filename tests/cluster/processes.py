@@ -27,6 +27,8 @@ class Daemon:
         self.name = name
         self.process = process
         self.log = log
+        self.ready_after_s = 0.0
+        self._began_s = time.monotonic()
 
     def wait_until(self, ready: Callable[[], bool], within_s: float = READY_WITHIN_S) -> None:
         until_s = time.monotonic() + within_s
@@ -36,6 +38,7 @@ class Daemon:
             if time.monotonic() > until_s:
                 raise NotReady(f"{self.name} was not ready within {within_s:.0f} s; {self.tail()}")
             time.sleep(0.05)
+        self.ready_after_s = time.monotonic() - self._began_s
 
     def tail(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:]

@@ -15,20 +15,25 @@ from tests.cluster.processes import Daemon, free_port
 
 NAMESPACE = "kube-system"
 ACCOUNT = "pilotfish"
+WEIGHT = 10  # as deploy/scheduler-config.yaml has it
 
+RBAC = "rbac.authorization.k8s.io"
 # All that scoring needs: to see nodes and pods, and never a change.
-ROLE: list[Object] = [
+ROLES: list[Object] = [
     {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "apiVersion": f"{RBAC}/v1",
         "kind": "ClusterRole",
         "metadata": {"name": ACCOUNT},
-        "rules": [{"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]}],
+        "rules": [
+            {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]},
+            {"apiGroups": ["metrics.k8s.io"], "resources": ["nodes", "pods"], "verbs": ["get", "list"]},
+        ],
     },
     {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "apiVersion": f"{RBAC}/v1",
         "kind": "ClusterRoleBinding",
         "metadata": {"name": ACCOUNT},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ACCOUNT},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": ACCOUNT},
         "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
     },
 ]
@@ -48,6 +53,10 @@ class Sidecar:
         found: list[Object] = self._get("/v1/decisions?limit=1000").json()["decisions"]
         return found
 
+    def state(self) -> Object:
+        known: Object = self._get("/v1/state").json()
+        return known
+
     def is_ready(self) -> bool:
         try:
             return self._get("/readyz").status_code == httpx.codes.OK
@@ -62,8 +71,10 @@ def start_sidecar(cluster: ApiServer, port: int | None = None, **settings: Any) 
     """``settings`` as in docs/settings.md: ``rollout__mode="shadow"``."""
     port = port or free_port()
     environment = {f"PILOTFISH_{name.upper()}": str(value) for name, value in settings.items()}
-    environment["PILOTFISH_CLUSTER__KUBECONFIG"] = str(_kubeconfig(cluster))
-    environment["PILOTFISH_CLUSTER__SOURCE"] = "kubernetes"  # other tests take the simulation (tests/conftest.py)
+    environment |= {
+        "PILOTFISH_CLUSTER__SOURCE": "kubernetes",
+        "PILOTFISH_CLUSTER__KUBECONFIG": str(_kubeconfig(cluster)),
+    }
     options = ["-m", "pilotfish", "serve", "--port", str(port)]
     sidecar = Sidecar(cluster.processes.start("pilotfish", Path(sys.executable), options, environment), port)
     sidecar.daemon.wait_until(sidecar.is_ready)
@@ -76,7 +87,7 @@ def extender_of(sidecar: Sidecar) -> Object:
         "urlPrefix": f"{sidecar.url}/extender",
         "filterVerb": "filter",
         "prioritizeVerb": "prioritize",
-        "weight": 100,
+        "weight": WEIGHT,
         "nodeCacheCapable": True,
         "ignorable": True,
         "enableHTTPS": False,
@@ -86,5 +97,5 @@ def extender_of(sidecar: Sidecar) -> Object:
 
 def _kubeconfig(cluster: ApiServer) -> Path:
     create_service_account(cluster.admin, NAMESPACE, ACCOUNT)
-    cluster.admin.apply(ROLE)
+    cluster.admin.apply(ROLES)
     return cluster.kubeconfig_of_service_account(NAMESPACE, ACCOUNT)

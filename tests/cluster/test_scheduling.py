@@ -4,7 +4,10 @@ from tests.cluster.api import eventually
 from tests.cluster.objects import a_pod, cordon, create_pods, usable_nodes, wait_until_bound
 
 
-def test_every_kwok_node_is_ready(control_plane, nodes):
+def test_every_kwok_node_is_ready(control_plane, nodes, say):
+    parts = control_plane.processes.daemons
+    times = [f"{part.name} {part.ready_after_s:.1f} s" for part in parts if part.ready_after_s]
+    say(f"control plane, time until each part was ready: {', '.join(times)}")
     assert set(nodes) <= usable_nodes(control_plane.admin)
 
 

@@ -26,8 +26,10 @@ MILLICORES = 1000.0
 class Truth:
     """Safe to call from any thread. Pods and nodes go by their number on the tape."""
 
-    def __init__(self, tape: Tape) -> None:
+    def __init__(self, tape: Tape, speed: float = 1.0) -> None:
+        """``speed``: tape seconds a second. Counters are shown by the clock on the wall: their rates stay true."""
         self.tape = tape
+        self.speed = speed
         self.terms = costs.no_costs()
         self.offered_mbit = 0.0
         self.overload_s = 0.0  # node-seconds in which a NIC was asked for more than it has
@@ -83,8 +85,8 @@ class Truth:
     def _cpu(self, node: int) -> list[str]:
         """A node exporter shows each core; all are equally busy here."""
         cores = max(round(float(self.tape.node_cpu_millicores[node]) / MILLICORES), 1)
-        idle_s = self._idle_cpu_s[node] / cores
-        busy_s = self._cluster.cpu_millicore_s[node] / MILLICORES / cores
+        idle_s = self._idle_cpu_s[node] / cores / self.speed
+        busy_s = self._cluster.cpu_millicore_s[node] / MILLICORES / cores / self.speed
         modes = (("idle", idle_s), ("user", busy_s))
         return [
             f'node_cpu_seconds_total{{cpu="{cpu}",mode="{mode}"}} {seconds}'
@@ -100,10 +102,13 @@ class Truth:
     def _network(self, node: int) -> list[str]:
         nic_mbps = float(self.tape.node_nic_mbps[node])
         carried_mbps = sum(min(float(way[node]), nic_mbps) for way in (self._loads.rx_mbps, self._loads.tx_mbps))
+        received, sent = (
+            way[node] * BYTES_PER_MBIT / self.speed for way in (self._cluster.rx_mbit, self._cluster.tx_mbit)
+        )
         device = '{device="eth0"}'
         lines = [
-            f"node_network_receive_bytes_total{device} {self._cluster.rx_mbit[node] * BYTES_PER_MBIT}",
-            f"node_network_transmit_bytes_total{device} {self._cluster.tx_mbit[node] * BYTES_PER_MBIT}",
+            f"node_network_receive_bytes_total{device} {received}",
+            f"node_network_transmit_bytes_total{device} {sent}",
             f"node_netstat_Tcp_CurrEstab {usage.connections(carried_mbps)}",
         ]
         if self.tape.node_nic_known[node]:
