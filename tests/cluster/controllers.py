@@ -65,13 +65,13 @@ def start_kwok(cluster: ApiServer) -> Daemon:
 
 
 def _scheduler_configuration(path: Path, kubeconfig: Path, given: Object) -> Path:
-    configuration = {
+    ours = {
         "apiVersion": SCHEDULER_API,
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": str(kubeconfig), "qps": CLIENT_QPS, "burst": CLIENT_QPS},
         "leaderElection": {"leaderElect": False},
     }
-    path.write_text(yaml.safe_dump(configuration | given))
+    path.write_text(yaml.safe_dump(given | ours))
     return path
 
 

@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
+import yaml
 
 from tests.cluster.api import Object
-from tests.cluster.apiserver import LOOPBACK, ApiServer, create_service_account
+from tests.cluster.apiserver import LOOPBACK, ApiServer
 from tests.cluster.processes import Daemon, free_port
 
 NAMESPACE = "kube-system"
 ACCOUNT = "pilotfish"
-WEIGHT = 10  # as deploy/scheduler-config.yaml has it
 
-RBAC = "rbac.authorization.k8s.io"
-# All that scoring needs: to see nodes and pods, and never a change.
-ROLES: list[Object] = [
-    {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": ACCOUNT},
-        "rules": [
-            {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]},
-            {"apiGroups": ["metrics.k8s.io"], "resources": ["nodes", "pods"], "verbs": ["get", "list"]},
-        ],
-    },
-    {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": ACCOUNT},
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": ACCOUNT},
-        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
-    },
-]
+# The roles that operators apply, and no other: what is missing there is missing here.
+ROLES = Path(__file__).parents[2] / "deploy" / "rbac.yaml"
+PILOTFISH = (sys.executable, "-m", "pilotfish")
 
 
 @dataclass(frozen=True)
@@ -75,27 +59,20 @@ def start_sidecar(cluster: ApiServer, port: int | None = None, **settings: Any) 
         "PILOTFISH_CLUSTER__SOURCE": "kubernetes",
         "PILOTFISH_CLUSTER__KUBECONFIG": str(_kubeconfig(cluster)),
     }
-    options = ["-m", "pilotfish", "serve", "--port", str(port)]
-    sidecar = Sidecar(cluster.processes.start("pilotfish", Path(sys.executable), options, environment), port)
+    python, *command = PILOTFISH
+    options = [*command, "serve", "--port", str(port)]
+    sidecar = Sidecar(cluster.processes.start("pilotfish", Path(python), options, environment), port)
     sidecar.daemon.wait_until(sidecar.is_ready)
     return sidecar
 
 
-def extender_of(sidecar: Sidecar) -> Object:
-    """What an operator adds to the scheduler's configuration."""
-    return {
-        "urlPrefix": f"{sidecar.url}/extender",
-        "filterVerb": "filter",
-        "prioritizeVerb": "prioritize",
-        "weight": WEIGHT,
-        "nodeCacheCapable": True,
-        "ignorable": True,
-        "enableHTTPS": False,
-        "httpTimeout": "1s",
-    }
+def configuration_beside(sidecar: Sidecar) -> Object:
+    """What an operator gives kube-scheduler: the output of ``pilotfish scheduler-config``."""
+    printed = subprocess.check_output([*PILOTFISH, "scheduler-config", "--url", sidecar.url], text=True)
+    configuration: Object = yaml.safe_load(printed)
+    return configuration
 
 
 def _kubeconfig(cluster: ApiServer) -> Path:
-    create_service_account(cluster.admin, NAMESPACE, ACCOUNT)
-    cluster.admin.apply(ROLES)
+    cluster.admin.apply_file(ROLES)
     return cluster.kubeconfig_of_service_account(NAMESPACE, ACCOUNT)

@@ -10,7 +10,7 @@ from tests.cluster.api import eventually
 from tests.cluster.exporter import Exporter
 from tests.cluster.objects import NODES, create_nodes, create_pods, wait_until_bound
 from tests.cluster.scraping import start_prometheus
-from tests.cluster.sidecar import WEIGHT, extender_of, start_sidecar
+from tests.cluster.sidecar import configuration_beside, start_sidecar
 from tests.cluster.tape_objects import node_of, pod_of
 from tests.cluster.truth import Truth
 
@@ -73,7 +73,7 @@ def test_where_the_pods_go_is_what_the_sidecar_then_sees(
     everybody = set(tape_nodes)
     eventually(lambda: len(prometheus.values(RECEIVED)) == len(everybody), "every node scraped twice")
     eventually(lambda: received_mbps(sidecar, everybody) > 0, "the background's traffic at the sidecar")
-    scheduler(extenders=[extender_of(sidecar)])
+    scheduler(**configuration_beside(sidecar))
     create_pods(control_plane.admin, namespace, (pod_of(tape, pod) for pod in traffic_pods(tape)))
     where = wait_until_bound(control_plane.admin, namespace, PODS)
     loaded, before = set(where.values()), {node: received_mbps(sidecar, {node}) for node in everybody}
@@ -86,7 +86,7 @@ def test_where_the_pods_go_is_what_the_sidecar_then_sees(
     decisions = [each for each in sidecar.decisions() if each["namespace"] == namespace]
     first = sum(each["best"] == where[each["name"]] for each in decisions) / len(decisions)
     sources = Counter(each["source"] for each in decisions)
-    say(f"closed loop: {first:.0%} of {PODS} pods bound to the first choice, weight {WEIGHT}, by {dict(sources)}")
+    say(f"closed loop: {first:.0%} of {PODS} pods bound to the first choice, by {dict(sources)}")
     assert len(decisions) == PODS
     assert first >= FIRST_CHOICE_SHARE
     assert set(sources) <= {"policy", "expected_utilisation"}  # neither without metrics

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cluster.api import Object, eventually
 from tests.cluster.objects import a_pod, bindings_said, cordon, create_pods, wait_until_bound
-from tests.cluster.sidecar import WEIGHT, extender_of, start_sidecar
+from tests.cluster.sidecar import configuration_beside, start_sidecar
 
 PODS = 50
 BEST_SCORE_SHARE = 0.95  # nodes that stand equal in every way get one score, and kube-scheduler chooses among them
@@ -50,7 +50,7 @@ def decided(sidecar, namespace: str) -> dict[str, Object]:
 
 def test_pods_go_where_the_sidecar_wants_them(control_plane, nodes, scheduler, sidecar, namespace, say):
     beside = sidecar()
-    scheduler(extenders=[extender_of(beside)])
+    scheduler(**configuration_beside(beside))
     create_pods(control_plane.admin, namespace, pods(PODS))
     where = wait_until_bound(control_plane.admin, namespace, PODS)
     wanted = decided(beside, namespace)
@@ -58,13 +58,13 @@ def test_pods_go_where_the_sidecar_wants_them(control_plane, nodes, scheduler, s
     first = share_of(where, wanted, lambda decision: [decision["best"]])
     best_score = share_of(where, wanted, best_scored)
     said = f"{first:.0%} of {PODS} pods are bound to the sidecar's first choice"
-    say(f"{said}, {best_score:.0%} to a node it scored best (weight {WEIGHT})")
+    say(f"{said}, {best_score:.0%} to a node it scored best")
     assert best_score >= BEST_SCORE_SHARE
 
 
 def test_a_sidecar_killed_in_the_middle_costs_no_pod(control_plane, nodes, scheduler, sidecar, namespace):
     beside = sidecar()
-    scheduler(extenders=[extender_of(beside)])
+    scheduler(**configuration_beside(beside))
     for index, pod in enumerate(pods(PODS)):
         if index == PODS // 2:
             assert decided(beside, namespace), "kube-scheduler does not ask it"
@@ -80,7 +80,7 @@ def test_a_sidecar_killed_in_the_middle_costs_no_pod(control_plane, nodes, sched
 
 def test_a_cordoned_node_gets_no_pod_while_the_sidecar_decides(control_plane, nodes, scheduler, sidecar, namespace):
     beside = sidecar()
-    scheduler(extenders=[extender_of(beside)])
+    scheduler(**configuration_beside(beside))
     closed = nodes[0]
     cordon(control_plane.admin, closed)
     create_pods(control_plane.admin, namespace, pods(20))
@@ -104,7 +104,7 @@ def test_in_shadow_mode_the_scheduler_decides_and_the_sidecar_only_notes(
     control_plane, nodes, scheduler, sidecar, namespace, mode, decides
 ):
     beside = sidecar(rollout__mode=mode)
-    scheduler(extenders=[extender_of(beside)])
+    scheduler(**configuration_beside(beside))
     favourite = nodes[-1]
     create_pods(control_plane.admin, namespace, pods_that_would_like(favourite, 20))
     where = wait_until_bound(control_plane.admin, namespace, 20)
