@@ -31,6 +31,10 @@ class World(Part):
 
     scenario: str = Field(description="a name from `pilotfish scenarios`, or a YAML file")
     groups: int = Field(12, ge=1, description="tapes of it in each update; each is played by a whole group")
+    account: Literal["pod", "cluster"] = Field(
+        "pod",
+        description="pod: judged by the dollars its own pod makes (envs/batch_credit.py); cluster: by all dollars",
+    )
 
 
 class Network(Part):
@@ -42,9 +46,6 @@ class Network(Part):
 class Credit(Part):
     """How a decision is judged."""
 
-    account: Literal["pod", "cluster"] = Field(
-        "pod", description="pod: by the dollars its own pod makes (envs/batch_credit.py); cluster: by all dollars"
-    )
     group_size: int = Field(4, ge=2, description="clusters that share a tape and are compared with each other")
     discount_s: Positive = Field(300.0, description="dollars that are spent so much later count 1/e")
     trace_s: Positive = Field(300.0, description="after so long the critic is trusted rather than what was seen")

@@ -48,6 +48,7 @@ class TrainingWorld:
     groups: int
     usd_per_hour: float
     make: TapeMaker = make_tape
+    own_account: bool = True  # a decision is judged by its own pod's dollars; else by the cluster's
 
 
 class EpisodicPPO(MaskablePPO):
@@ -168,8 +169,7 @@ class EpisodicPPO(MaskablePPO):
     def _played(self, world: TrainingWorld) -> Decisions:
         first = self.updates * world.groups
         tape = make_stack(world, self.config.seed, range(first, first + world.groups))
-        credit = self.config.credit
-        return play_episodes(self.act, tape, credit.group_size, credit.account == "pod", self.config.threads)
+        return play_episodes(self.act, tape, self.config.credit.group_size, world.own_account, self.config.threads)
 
     def _number(self, purpose: int) -> int:
         sequence = np.random.SeedSequence((self.config.seed, self.updates, purpose))

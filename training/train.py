@@ -84,7 +84,9 @@ def train(
     }
     watching = watch(config, tapes, linear, lambda text: live.update(text) if live else None)
     worlds = [
-        TrainingWorld(scenario, world.groups, watching.reference[scenario.name], make)
+        TrainingWorld(
+            scenario, world.groups, watching.reference[scenario.name], make, own_account=world.account == "pod"
+        )
         for scenario, world in zip(scenarios, config.worlds, strict=True)
     ]
     model = EpisodicPPO(worlds, config, None if linear is None else linear.weights)

@@ -11,7 +11,7 @@ from agent.errors import InputError
 from envs.batch_arrays import COUNT, RUN_MORE, TAPE_POD
 from envs.batch_env import BatchEnv
 from envs.workloads.scenario import LogNormal, Scenario, load_scenario, scenario_names
-from training.futures import Futures, Imagination, remaining_s
+from training.futures import USE, Futures, Imagination, measured_at_s, pods_no_metric_shows, remaining_s
 from training.headroom import as_markdown, is_small, measure, read_rows, run, write_rows
 from training.rollouts import Search
 from training.worlds import make_worlds
@@ -86,14 +86,15 @@ def test_the_document_shows_the_rows_of_the_file() -> None:
 
 @pytest.mark.timeout(600)
 def test_an_imagined_future_keeps_the_past_and_changes_what_comes(scenario: Scenario) -> None:
-    env = BatchEnv(make_worlds(scenario, 5, 1))
+    env, rng = BatchEnv(make_worlds(scenario, 5, 1)), np.random.default_rng(0)
     arrived, clock_s = int(env.live.count[0, COUNT.arrived]), float(env.clock_s[0])
     futures, truth, seen = Futures(scenario, 5, range(1), 2), env.tapes.pod[0], []
+    public = [column for column in range(truth.shape[1]) if column not in USE]
     for which in range(2):
         imagined = futures.blank(env.tapes)
-        futures.write(imagined, env.tapes, 0, which, clock_s, arrived)
+        futures.write(imagined, env, 0, which, rng)
         row = imagined.pod[0]
-        assert np.array_equal(row[:arrived], truth[:arrived], equal_nan=True)
+        assert np.array_equal(row[:arrived, public], truth[:arrived, public], equal_nan=True)
         assert not np.array_equal(row[arrived:], truth[arrived:], equal_nan=True)
         coming = row[arrived:, TAPE_POD.arrival_s]
         assert (coming > clock_s).all()
@@ -103,14 +104,54 @@ def test_an_imagined_future_keeps_the_past_and_changes_what_comes(scenario: Scen
 
 
 @pytest.mark.timeout(600)
-def test_imagined_loads_begin_where_the_true_ones_are(scenario: Scenario) -> None:
+def test_imagined_loads_go_on_from_where_the_metrics_saw_them_last(scenario: Scenario) -> None:
+    """What moved since then is not known: loads that differ only after the last scrape are imagined alike."""
+    env, rng = BatchEnv(make_worlds(scenario, 5, 1)), np.random.default_rng(0)
+    futures, imagined, seen, now = Futures(scenario, 5, range(1), 1), [], 0, 0
+    while seen == now and not env.done.all():
+        env.step(np.argmax(env.candidates(), axis=1))
+        seen = int(measured_at_s(env.live, env.tapes, 0) / scenario.loads.step_s)
+        now = int(env.clock_s[0] / scenario.loads.step_s)
+    assert 0 < seen < now
+    for changed in (now, seen):
+        before = env.tapes.app_load[0, changed].copy()
+        for factor in (1.0, 2.0):
+            env.tapes.app_load[0, changed] = factor * before
+            imagined.append(futures.blank(env.tapes))
+            futures.write(imagined[-1], env, 0, 0, rng)
+        env.tapes.app_load[0, changed] = before
+    hidden, doubled, _, shown = (tapes.app_load[0, now:] for tapes in imagined)
+    np.testing.assert_array_equal(hidden, doubled)
+    assert (shown > hidden).all()
+
+
+@pytest.mark.timeout(600)
+def test_the_use_of_a_pod_that_no_metric_shows_is_imagined(scenario: Scenario) -> None:
     env = BatchEnv(make_worlds(scenario, 5, 1))
-    futures = Futures(scenario, 5, range(1), 1)
-    imagined, clock_s = futures.blank(env.tapes), float(env.clock_s[0])
-    futures.write(imagined, env.tapes, 0, 0, clock_s, 0)
-    now = int(clock_s / scenario.loads.step_s)
-    assert imagined.app_load[0, now] == pytest.approx(env.tapes.app_load[0, now], rel=1e-4)
-    assert not np.allclose(imagined.app_load[0, now + 2 :], env.tapes.app_load[0, now + 2 :], rtol=1e-3)
+    futures, drawn = Futures(scenario, 5, range(1), 1), []
+    hidden = pods_no_metric_shows(env.live, env.tapes, 0)
+    shown = np.setdiff1d(env.live.running[0, : env.live.count[0, COUNT.running]], hidden)
+    assert len(hidden)
+    assert len(shown)
+    for factor in (1.0, 5.0):
+        env.tapes.pod[0][:, USE] *= factor
+        imagined = futures.blank(env.tapes)
+        futures.write(imagined, env, 0, 0, np.random.default_rng(0))
+        drawn.append(imagined.pod[0])
+    np.testing.assert_array_equal(drawn[0][hidden][:, USE], drawn[1][hidden][:, USE])
+    np.testing.assert_array_equal(5.0 * drawn[0][shown][:, USE], drawn[1][shown][:, USE])
+
+
+@pytest.mark.timeout(600)
+def test_the_use_of_a_labelled_pod_is_imagined_as_that_of_its_app(scenario: Scenario) -> None:
+    env = BatchEnv(make_worlds(scenario, 5, 1))
+    futures, pods = Futures(scenario, 5, range(1), 1), env.tapes.pod[0].copy()
+    pods[:, TAPE_POD.labelled] = 1.0
+    exists = np.flatnonzero(np.isfinite(pods[:, TAPE_POD.arrival_s]))
+    like = futures._alike(pods[exists], pods, np.ones(scenario.apps.count), np.random.default_rng(0))
+    np.testing.assert_array_equal(pods[like, TAPE_POD.app], pods[exists, TAPE_POD.app])
+    unknown = futures._alike(pods[exists], pods, np.full(scenario.apps.count, np.nan), np.random.default_rng(0))
+    assert not np.array_equal(pods[unknown, TAPE_POD.app], pods[exists, TAPE_POD.app])
 
 
 @pytest.mark.timeout(600)
