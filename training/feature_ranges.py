@@ -1,12 +1,13 @@
 """What every feature looked like in training: the ranges that a model's manifest records.
 
 The least and the greatest value are exact. The percentiles come from a sample of rows, drawn so that each row seen has
-the same chance whenever it came.
+the same chance whenever it came. Several worlds have a recorder each, and ``widest`` puts them together: what is common
+in one of them is in range, however few its nodes are beside those of the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -39,6 +40,22 @@ class FeatureRecorder:
     @property
     def pod_ranges(self) -> dict[str, FeatureRange]:
         return self._pod.ranges()
+
+
+Ranges = dict[str, FeatureRange]
+
+
+def widest(worlds: Sequence[Ranges]) -> Ranges:
+    """From the least to the greatest over the worlds."""
+    return {
+        name: FeatureRange(
+            min=min(ranges[name].min for ranges in worlds),
+            low=min(ranges[name].low for ranges in worlds),
+            high=max(ranges[name].high for ranges in worlds),
+            max=max(ranges[name].max for ranges in worlds),
+        )
+        for name in worlds[0]
+    }
 
 
 class Recording:

@@ -13,7 +13,7 @@ from models.manifest import Kind, TrainingFacts
 from training.checkpoint import Checkpoint, load_checkpoint
 from training.config import TrainConfig
 from training.export import ModelFacts, export
-from training.feature_ranges import FeatureRecorder, Recording
+from training.feature_ranges import FeatureRecorder, Recording, widest
 from training.play import play
 from training.ppo import TrainingWorld, make_stack
 from training.watching import NetworkScorer
@@ -25,15 +25,15 @@ RANGE_SEED = 800_000
 def release(checkpoint: Checkpoint, worlds: list[TrainingWorld], folder: Path, kind: Kind = "default") -> Path:
     """Play every world once more to record the ranges, then export."""
     scorer = checkpoint.network()
-    recorder = FeatureRecorder()
-    for world in worlds:
+    recorders = [FeatureRecorder() for _ in worlds]
+    for world, recorder in zip(worlds, recorders, strict=True):
         tape = make_stack(world, RANGE_SEED, range(RANGE_EPISODES))
         play(Recording(NetworkScorer(scorer), recorder), tape)
     facts = ModelFacts(
         kind=kind,
         created=datetime.now(UTC).date(),
-        node_features=recorder.node_ranges,
-        pod_features=recorder.pod_ranges,
+        node_features=widest([recorder.node_ranges for recorder in recorders]),
+        pod_features=widest([recorder.pod_ranges for recorder in recorders]),
         training=_facts(checkpoint, worlds),
     )
     export(scorer, folder, facts)

@@ -3,7 +3,8 @@ import pytest
 
 from agent.features import NODE_FEATURES, POD_FEATURES, Encoding
 from agent.linear import LinearScorer
-from training.feature_ranges import FeatureRecorder, Recording
+from models.manifest import FeatureRange
+from training.feature_ranges import FeatureRecorder, Recording, widest
 
 FIRST_NODE, FIRST_POD = next(iter(NODE_FEATURES)), next(iter(POD_FEATURES))
 
@@ -71,3 +72,9 @@ def test_playing_with_a_recording_scorer_records_and_answers_as_the_scorer():
     np.testing.assert_array_equal(recording.rate(encoding, every), scorer.rate(encoding, every))
     assert recorder.node_ranges[FIRST_NODE].max == 2.0
     assert recording.name == scorer.name
+
+
+def test_the_range_of_several_worlds_is_the_widest_of_each_end():
+    calm = {"a": FeatureRange(min=0.0, low=0.1, high=0.4, max=0.5)}
+    wild = {"a": FeatureRange(min=-1.0, low=0.2, high=0.9, max=3.0)}
+    assert widest([calm, wild]) == {"a": FeatureRange(min=-1.0, low=0.1, high=0.9, max=3.0)}
