@@ -36,15 +36,7 @@ from models.linear import MIX, load_linear, read_vectors, write_vectors
 from training.play import play
 from training.worlds import limited
 
-MIX_SCENARIOS = (
-    "microservices",
-    "bursts",
-    "edge",
-    "overload",
-    "mixed",
-    "deployments",
-    "autoscaled",
-)  # gpu has a model of its own
+MIX_SCENARIOS = ("microservices", "bursts", "edge", "overload", "mixed", "deployments", "autoscaled")  # gpu has its own
 MOST_NODES = 100  # as the policy: more are left for the test of whether it generalises
 HELD_OUT_SEED = 1_000_000  # from here on seeds are for evaluation only
 NODES_AT_ONCE = 40_000  # over all clusters that are played together: bounds the memory
