@@ -178,8 +178,8 @@ def overridden(config: TrainConfig, scenarios: Sequence[str], steps: int | None,
     """The configuration with what the command line says."""
     content = config.model_dump()
     if scenarios:
-        groups = {world.scenario: world.groups for world in config.worlds}
-        content["worlds"] = [{"scenario": name, "groups": groups.get(name, 12)} for name in scenarios]
+        known = {world["scenario"]: world for world in content["worlds"]}
+        content["worlds"] = [known.get(name, {"scenario": name}) for name in scenarios]
     content["decisions"] = config.decisions if steps is None else steps
     content["seed"] = config.seed if seed is None else seed
     return TrainConfig.model_validate(content)
