@@ -22,8 +22,10 @@ LONGEST_FILE_BYTES = 65_536
 LOOK_EVERY_S = 1.0
 SCHEME = b"bearer "
 
-# Probes carry no token, and learn nothing but that we are there.
-OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+# Probes carry no token, and learn nothing but that we are there. A browser carries none until the console's page has
+# asked for one; the page is the same file for everybody.
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/", "/console"})
+CONSOLE_PREFIX = "/console/"
 EXTENDER_PREFIX = "/extender/"
 
 REFUSAL = orjson.dumps({"error": "no valid token: send the header 'Authorization: Bearer TOKEN'"})
@@ -84,7 +86,8 @@ class TokenGuard:
 
     def _is_open(self, path: str) -> bool:
         """kube-scheduler cannot send a token; where client certificates are required, it has shown one instead."""
-        return path in OPEN_PATHS or (self._extender_needs_none and path.startswith(EXTENDER_PREFIX))
+        without_token = (CONSOLE_PREFIX, EXTENDER_PREFIX) if self._extender_needs_none else (CONSOLE_PREFIX,)
+        return path in OPEN_PATHS or path.startswith(without_token)
 
 
 def _token(scope: Scope) -> bytes:

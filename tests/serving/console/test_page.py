@@ -104,32 +104,18 @@ class TestToken:
         (tmp_path / "tokens").write_text(f"{self.TOKEN}\n")
         return settings.model_copy(update={"security": SecuritySettings(token_file=str(tmp_path / "tokens"))})
 
-    @pytest.fixture
-    def console(self, page, serve, app):
-        """Something between adds the token to the page itself, and then no more."""
-        page.add_headers(Authorization=f"Bearer {self.TOKEN}")
+    def test_it_is_asked_for_until_it_is_right_and_kept_for_the_tab(self, page, serve, app):
+        page.expected = ("401 (Unauthorized)",)
         page.open(f"{serve(app)}/console")
+        page.wait_for(lambda: page.run("document.querySelector('dialog').open"))
+        page.press("wrong", Keys.ENTER)
+        page.wait_for(lambda: "not accepted" in page.text("#token-why"))
+        page.press(self.TOKEN, Keys.ENTER)
         page.wait_for(lambda: page.connection() == "live")
-        page.add_headers()
-        yield page
-        page.add_headers()
-        page.leave()
-
-    def test_it_is_asked_for_until_it_is_right_and_kept_for_the_tab(self, console):
-        console.expected = ("401 (Unauthorized)",)
-        console.run(
-            "void import('/console/api.js').then((api) => api.request('v1/state'))"
-            ".then((reply) => { window.answered = reply.status; })"
-        )
-        console.wait_for(lambda: console.run("document.querySelector('dialog').open"))
-        console.press("wrong", Keys.ENTER)
-        console.wait_for(lambda: "not accepted" in console.text("#token-why"))
-        console.press(self.TOKEN, Keys.ENTER)
-        console.wait_for(lambda: console.run("window.answered") == 200)
-        assert not console.run("document.querySelector('dialog').open")
-        assert list(console.run("({...sessionStorage})").values()) == [self.TOKEN]
-        assert console.run("localStorage.length") == 0
-        assert self.TOKEN not in console.run("document.documentElement.outerHTML + location + document.cookie")
+        assert not page.run("document.querySelector('dialog').open")
+        assert list(page.run("({...sessionStorage})").values()) == [self.TOKEN]
+        assert page.run("localStorage.length") == 0
+        assert self.TOKEN not in page.run("document.documentElement.outerHTML + location + document.cookie")
 
 
 def test_old_and_missing_figures_are_told_as_such(console, source, clock):

@@ -31,8 +31,8 @@ def port(start, token_file) -> int:
     return start(token_file=token_file)
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_probes_need_no_token(port, path):
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/console", "/console/main.js"])
+def test_probes_and_the_page_itself_need_no_token(port, path):
     assert ask(port, path).status == 200
 
 
