@@ -1,7 +1,9 @@
 """A node in its Kubernetes API form to ``agent.cluster.Node``.
 
-Kubernetes knows neither the speed of a NIC nor what a node costs: labels of ours say it, or a table by instance
-type, or nothing. A label that cannot be read is ignored with a warning; it never hides the node.
+Kubernetes knows neither the speed of a NIC nor what a node costs: labels of ours say it. Without them a table by
+instance type may tell the NIC, and price and power are taken to be the usual ones of a node of its size: a cost of
+zero would look like no node that a policy has learned from. A label that cannot be read is ignored with a warning; it
+never hides the node.
 """
 
 from __future__ import annotations
@@ -24,6 +26,11 @@ PRICE_USD_PER_HOUR = "pilotfish.io/price-usd-per-hour"
 POWER_IDLE_WATTS = "pilotfish.io/power-idle-watts"
 POWER_PEAK_WATTS = "pilotfish.io/power-peak-watts"
 
+# What a core of a cloud's general-purpose node costs, as in the scenarios.
+USD_PER_CORE_HOUR = 0.048
+IDLE_WATTS_PER_CORE = 7.5
+PEAK_WATTS_PER_CORE = 18.75
+
 _MAX_NUMBER = 1e9  # Mbps, ms, watts: anything above is a slip of the unit
 
 
@@ -36,9 +43,11 @@ def node_from_api(content: Json, nic_mbps_by_type: Mapping[str, float]) -> tuple
     allocatable, labels = fields.an_object(status, "allocatable"), fields.text_map(metadata, "labels")
     figures = _Figures(name, labels)
     nic_mbps = figures.read(NIC_MBPS)
+    cpu_millicores = millicores(_quantity(allocatable, "cpu"))
+    cores = cpu_millicores / 1000.0
     node = Node(
         name=name,
-        cpu_allocatable_millicores=millicores(_quantity(allocatable, "cpu")),
+        cpu_allocatable_millicores=cpu_millicores,
         memory_allocatable_bytes=value(_quantity(allocatable, "memory")),
         pods_allocatable=value(_quantity(allocatable, "pods")),
         gpus=sum(value(_quantity(allocatable, resource)) for resource in GPU_RESOURCES),
@@ -49,9 +58,9 @@ def node_from_api(content: Json, nic_mbps_by_type: Mapping[str, float]) -> tuple
         ready=_ready(status),
         nic_mbps=nic_mbps_by_type.get(labels.get(INSTANCE_TYPE_LABEL, "")) if nic_mbps is None else nic_mbps,
         user_latency_ms=figures.read(USER_LATENCY_MS),
-        price_usd_per_hour=figures.read(PRICE_USD_PER_HOUR),
-        power_idle_watts=figures.read(POWER_IDLE_WATTS),
-        power_peak_watts=figures.read(POWER_PEAK_WATTS),
+        price_usd_per_hour=figures.read(PRICE_USD_PER_HOUR, cores * USD_PER_CORE_HOUR),
+        power_idle_watts=figures.read(POWER_IDLE_WATTS, cores * IDLE_WATTS_PER_CORE),
+        power_peak_watts=figures.read(POWER_PEAK_WATTS, cores * PEAK_WATTS_PER_CORE),
     )
     return node, figures.warnings
 
@@ -70,10 +79,10 @@ class _Figures:
         self._node = node
         self._labels = labels
 
-    def read(self, label: str) -> float | None:
+    def read(self, label: str, otherwise: float | None = None) -> float | None:
         text = self._labels.get(label)
         if text is None:
-            return None
+            return otherwise
         try:
             number = float(text)
         except ValueError:
@@ -81,7 +90,7 @@ class _Figures:
         if isfinite(number) and 0 <= number <= _MAX_NUMBER and not (label == NIC_MBPS and number == 0):
             return number
         self.warnings.append(f"node {self._node}: label {label} is ignored: {text!r} is not a number in range")
-        return None
+        return otherwise
 
 
 def _quantity(allocatable: Json, resource: str) -> Quantity:

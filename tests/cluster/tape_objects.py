@@ -25,20 +25,10 @@ def pod_number(name: str) -> int:
 
 
 def node_of(tape: Tape, node: int) -> Object:
+    """As most clusters have it: no label says what it costs, draws or how far its users are."""
     cpu = f"{int(tape.node_cpu_millicores[node])}m"
     memory = str(int(tape.node_memory_mib[node]) * BYTES_PER_MIB)
-    return a_node(node_name(node), cpu, memory, f"zone-{int(tape.node_zone[node])}", **_figures(tape, node))
-
-
-def _figures(tape: Tape, node: int) -> dict[str, str]:
-    """What an owner knows of the machine; Pilotfish reads it from labels (docs/live.md)."""
-    figures = {
-        "price-usd-per-hour": tape.node_price_usd_per_hour,
-        "power-idle-watts": tape.node_power_idle_watts,
-        "power-peak-watts": tape.node_power_peak_watts,
-        "user-latency-ms": tape.node_user_latency_ms,
-    }
-    return {f"pilotfish.io/{name}": f"{float(column[node]):.4g}" for name, column in figures.items()}
+    return a_node(node_name(node), cpu, memory, f"zone-{int(tape.node_zone[node])}")
 
 
 def pod_of(tape: Tape, pod: int, annotated: bool = True) -> Object:

@@ -15,6 +15,7 @@ from tests.cluster.tape_objects import node_of, pod_of
 from tests.cluster.truth import Truth
 
 PODS = 30
+POLICY_SHARE = 0.9  # the others: a busy machine, and a model that was given up in time
 FIRST_CHOICE_SHARE = 0.95  # at the shipped weight
 RECEIVED = "sum by (node) (rate(node_network_receive_bytes_total[10s]))"
 SPEED = 4.0  # tape seconds a second
@@ -90,3 +91,4 @@ def test_where_the_pods_go_is_what_the_sidecar_then_sees(
     assert len(decisions) == PODS
     assert first >= FIRST_CHOICE_SHARE
     assert set(sources) <= {"policy", "expected_utilisation"}  # neither without metrics
+    assert sources["policy"] >= POLICY_SHARE * PODS  # on nodes without any label of ours

@@ -71,6 +71,14 @@ def test_price_power_and_latency_come_from_labels():
     assert (node.power_idle_watts, node.power_peak_watts) == (80.0, 210.0)
 
 
+@pytest.mark.parametrize("labels", [{}, {"pilotfish.io/price-usd-per-hour": "cheap"}])
+def test_without_labels_a_node_costs_what_its_size_usually_does(labels):
+    node, _ = node_from_api(api_node(metadata__labels=labels, status__allocatable={"cpu": "8"}), {})
+    assert node.price_usd_per_hour == pytest.approx(0.384)
+    assert (node.power_idle_watts, node.power_peak_watts) == (60.0, 150.0)
+    assert node.user_latency_ms is None  # nobody's size tells where the users are
+
+
 @pytest.mark.parametrize("text", ["fast", "-1", "nan", "inf", "0", "1e300", ""])
 def test_unreadable_label_is_a_warning_and_an_unknown_value(text):
     node, warnings = node_from_api(api_node(metadata__labels={"pilotfish.io/nic-mbps": text}), {})
