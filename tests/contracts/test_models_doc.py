@@ -18,7 +18,7 @@ WORK = {
     "export": "training.release.run",
     "evaluate": "training.evaluate.run",
     "card": "training.card.run",
-    "demo": "serving.run.demo",
+    "demo": "serving.run.run",
 }
 
 
