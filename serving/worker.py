@@ -2,6 +2,9 @@
 
 Python cannot stop a computation. So it goes on in the thread, its result is thrown away, and until it has ended nobody
 else is served: they learn at the end of their own time. One that never ends is given up, and a new thread begins.
+
+Waking a thread and being woken takes a tenth of a millisecond and more where cores sleep, on the path of every pod. So
+work that was quick many times in a row is done by whoever asks, until it takes longer once: then by the thread again.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 GIVEN_UP_AFTER_S = 60.0
+QUICK_SHARE = 0.1  # of the time that it is given
+TRUSTED_AFTER = 20  # times in a row
 
 
 class _Job(Generic[T]):
@@ -35,15 +40,25 @@ class _Job(Generic[T]):
 
 
 class Worker:
-    """The thread begins with the first work; handing over and back takes about 0.01 ms."""
+    """The thread begins with the first work."""
 
     def __init__(self) -> None:
+        self._quick = 0  # times in a row
         self._jobs: queue.SimpleQueue[_Job[Any]] | None = None
         self._free = threading.Lock()
         self._began_at_s = 0.0
 
     def within(self, work: Callable[[], T], limit_s: float) -> T:
         """The result of the work; ``TimeoutError`` if it is not there in time."""
+        trusted, began_s = self._quick >= TRUSTED_AFTER, time.monotonic()
+        self._quick += 1
+        try:
+            return work() if trusted else self._by_the_thread(work, limit_s)
+        finally:
+            if time.monotonic() - began_s > QUICK_SHARE * limit_s:
+                self._quick = 0
+
+    def _by_the_thread(self, work: Callable[[], T], limit_s: float) -> T:
         until_s = time.monotonic() + limit_s
         if not self._free.acquire(timeout=_waitable(limit_s)):
             self._give_up_if_stuck()

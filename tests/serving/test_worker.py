@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from serving.worker import Worker
+from serving.worker import TRUSTED_AFTER, Worker
 
 
 @pytest.fixture
@@ -52,7 +52,25 @@ def test_several_threads_take_turns(worker):
     assert sorted(results) == [n * n for n in range(20)]
 
 
-def test_handing_over_is_cheap(worker):
+def test_what_was_quick_many_times_is_done_without_the_thread_until_it_is_slow_once(worker):
+    def who() -> str:
+        return worker.within(threading.current_thread, 5.0).name
+
+    here = threading.current_thread().name
+    assert [who() for _ in range(TRUSTED_AFTER + 1)] == ["policy"] * TRUSTED_AFTER + [here]
+    worker.within(lambda: time.sleep(0.05), 0.1)
+    assert who() == "policy"
+
+
+def test_work_that_fails_quickly_says_so_with_or_without_the_thread(worker):
+    for _ in range(TRUSTED_AFTER + 2):
+        with pytest.raises(ZeroDivisionError):
+            worker.within(lambda: 1 / 0, 5.0)
+
+
+def test_handing_over_is_cheap(worker, monkeypatch):
+    monkeypatch.setattr("serving.worker.TRUSTED_AFTER", 1 << 30)
+
     def timed(call):
         began_s = time.perf_counter()
         for _ in range(2000):
