@@ -51,8 +51,8 @@ image: ## build the image with docker, podman or buildah; PILOTFISH_IMAGE=name:t
 	$(or $(BUILDER),$(error docker, podman or buildah is needed: install one of them)) build \
 		$(if $(filter docker,$(BUILDER)),,--format docker) --tag $(PILOTFISH_IMAGE) .
 
-bench: $(VENV)/.installed ## measure every bar and write docs/benchmarks.md (TRACES=folder with the public traces)
-	$(VENV)/bin/python -m benchmarks.report $(if $(TRACES),--traces "$(TRACES)")
+bench: $(VENV)/.installed ## measure every bar, or those of ONLY="policy env", and write docs/benchmarks.md (TRACES=folder with the public traces)
+	$(VENV)/bin/python -m benchmarks.report $(ONLY) $(if $(TRACES),--traces "$(TRACES)")
 
 train-default: $(VENV)/.installed ## make models/released/default again
 	$(VENV)/bin/pilotfish train --out runs/default

@@ -120,10 +120,13 @@ def _commit() -> str:
     return answer.stdout.strip() or "none"
 
 
-def main(traces: Annotated[Path | None, typer.Option(help="The folder with the public traces.")] = None) -> None:
-    """Run every benchmark, keep the results, write the page."""
+def main(
+    which: Annotated[list[str] | None, typer.Argument(help="Names; all of them if not given.")] = None,
+    traces: Annotated[Path | None, typer.Option(help="The folder with the public traces.")] = None,
+) -> None:
+    """Run benchmarks, keep the results, write the page."""
     console = Console()
-    for name in names():
+    for name in which or names():
         try:
             bars = list(run(name, traces=traces))
         except InputError as why:
