@@ -208,9 +208,10 @@ def standard_ladder(
     on_skip: Callable[[Skip], None] = lambda skip: None,
     policy: Scorer | None = None,
     within: Within = unlimited,
+    heuristic: Scorer | None = None,
 ) -> Ladder:
-    """The trained policy, where there is one, then traffic, then requests, then neutral."""
-    heuristics: tuple[Scorer, ...] = (ExpectedUtilisation(), LeastAllocated())
+    """The trained policy, where there is one, then a heuristic (by traffic, if none is named), requests, neutral."""
+    heuristics: tuple[Scorer, ...] = (heuristic or ExpectedUtilisation(), LeastAllocated())
     steps = [Step(scorer, new_breaker(), freshness) for scorer in heuristics]
     if policy is not None:
         steps.insert(0, Step(policy, new_breaker(), freshness, may_be_slow=True))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from agent.breaker import Breaker, Clock
+from agent.heuristics.registry import scorer_by_name
 from agent.ladder import Freshness, Ladder, Skip, Step, Within, standard_ladder, unlimited
 from serving.policy import Policy
 from serving.settings import Settings
@@ -24,7 +25,8 @@ def new_ladder(
     def new_breaker() -> Breaker:
         return Breaker(clock, settings.breaker.failures_to_open, settings.breaker.cooldown_s)
 
-    return standard_ladder(clock, new_breaker, freshness, on_skip, policy.scorer, within)
+    heuristic = scorer_by_name(settings.ladder.heuristic)
+    return standard_ladder(clock, new_breaker, freshness, on_skip, policy.scorer, within, heuristic)
 
 
 def changed_ladder(old: Ladder, settings: Settings, clock: Clock, policy: Policy, keep_breakers: bool) -> Ladder:

@@ -15,6 +15,8 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from agent.errors import InputError
+from agent.heuristics.expected_utilisation import ExpectedUtilisation
+from agent.heuristics.registry import scorer_by_name
 from envs.live.cluster_settings import ClusterSettings
 from envs.live.probe_settings import ProbeSettings
 from envs.live.prometheus_settings import PrometheusSettings
@@ -88,6 +90,18 @@ class LadderSettings(Group):
     min_fresh_share: float = Field(
         0.5, ge=0, le=1, description="share of the candidates that need fresh metrics for a step that uses them"
     )
+    heuristic: str = Field(
+        ExpectedUtilisation.name,
+        description="scorer of the step after the policy: any of docs/heuristics.md, such as `NetworkTraffic` or `LA`",
+    )
+
+    @field_validator("heuristic")
+    @classmethod
+    def known(cls, name: str) -> str:
+        try:
+            return scorer_by_name(name).name
+        except InputError as why:
+            raise ValueError(str(why)) from why
 
 
 class ModelSettings(Group):

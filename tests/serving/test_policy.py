@@ -11,14 +11,16 @@ import pytest
 from fastapi.testclient import TestClient
 
 from agent.cluster import Pod
+from agent.errors import InputError
 from agent.nodetable import NodeTable
 from models.manifest import MANIFEST_FILE, MODEL_FILE, FeatureRange
 from models.onnx_scorer import OnnxScorer
 from serving.app import create_app
+from serving.configuration import load_settings
 from serving.decide import new_decider
 from serving.observability import Metrics
 from serving.policy import load_policy
-from serving.settings import ModelSettings, Settings
+from serving.settings import LadderSettings, ModelSettings, Settings
 from tests.serving.conftest import NAMES, a_snapshot, without_metrics
 from tests.tiny_model import release
 
@@ -41,8 +43,9 @@ def start(source, clock):
     """A sidecar with these models; it stays up until the test ends."""
     running = []
 
-    def begin(folder, gpu_folder="none"):
-        settings = Settings(model=ModelSettings(folder=str(folder), gpu_folder=str(gpu_folder)))
+    def begin(folder, gpu_folder="none", **ladder):
+        models = ModelSettings(folder=str(folder), gpu_folder=str(gpu_folder))
+        settings = Settings(model=models, ladder=LadderSettings(**ladder))
         metrics = Metrics()
         decider = new_decider(settings, clock, metrics.on_ranking, metrics.on_skip)
         client = TestClient(create_app(settings, source, decider, metrics), raise_server_exceptions=False)
@@ -184,6 +187,18 @@ def test_a_model_of_the_other_kind_is_refused(folder, gpu_folder, caplog):
     policy = load_policy(ModelSettings(folder=str(gpu_folder)))
     assert policy.scorer is None
     assert "a gpu model where a default model is wanted" in policy.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("named", "by"), [("NetworkTraffic", "network_traffic"), ("LA", "la"), ("expected_utilisation",) * 2]
+)
+def test_without_the_policy_the_heuristic_that_is_named_answers(start, named, by):
+    assert score(start("none", heuristic=named))["source"] == by
+
+
+def test_an_unknown_heuristic_is_refused_with_the_choices():
+    with pytest.raises(InputError, match=r"heuristic: .*unknown scorer 'Fastest'.*network_traffic"):
+        load_settings(ladder={"heuristic": "Fastest"})
 
 
 def test_none_switches_the_policy_off_without_a_word(caplog):
