@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 import time
 from collections.abc import Iterator
 from datetime import datetime
@@ -19,6 +18,7 @@ from envs.live import fields
 from envs.live.fields import Json
 from envs.live.kubernetes.api import ApiError, ApiServer
 from envs.live.metrics import LiveMetrics, PodName, PodUse, Reading
+from envs.live.rounds import RoundsSource
 
 logger = logging.getLogger(__name__)
 
@@ -27,30 +27,14 @@ PODS = "/apis/metrics.k8s.io/v1beta1/pods"
 WITHIN_S = 10.0
 MAX_BYTES = 64 * 2**20
 PODS_EVERY_S = 60.0  # 30,000 pods are 15 MB of JSON, and a mean over siblings changes slowly
-STOP_WITHIN_S = 0.5
 
 
-class MetricsApiSource:
-    """A ``MetricsSource``."""
-
+class MetricsApiSource(RoundsSource):
     def __init__(self, api: ApiServer, interval_s: float) -> None:
+        super().__init__("metrics API", interval_s)
         self._api = api
-        self._interval_s = interval_s
-        self._newest = LiveMetrics()
         self._pods: dict[PodName, PodUse] = {}
         self._pods_due_s = 0.0
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="metrics API", daemon=True)
-
-    def newest(self) -> LiveMetrics:
-        return self._newest
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join(STOP_WITHIN_S)
 
     def read(self) -> LiveMetrics:
         """One round of questions."""
@@ -64,15 +48,8 @@ class MetricsApiSource:
         except (ApiError, InputError) as why:
             problem = f"the metrics API: {why}"
             logger.warning("%s; again in %g s", problem, self._interval_s)
-        return LiveMetrics(columns, self._pods, (problem,) if problem else ())
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self._newest = self.read()
-            except Exception:  # a defect must not end the collector: readings grow old, and the log says why
-                logger.exception("reading the metrics API failed")
-            self._stopping.wait(self._interval_s)
+        self._newest = LiveMetrics(columns, self._pods, (problem,) if problem else ())
+        return self._newest
 
     def _items(self, path: str) -> Iterator[Json]:
         answer: Any = self._api.get(path, {}, WITHIN_S, MAX_BYTES)

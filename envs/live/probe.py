@@ -22,6 +22,7 @@ from agent.breaker import Clock
 from agent.errors import InputError
 from envs.live.metrics import LiveMetrics, Reading
 from envs.live.probe_settings import ProbeSettings
+from envs.live.rounds import RoundsSource
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +34,6 @@ ROUND_WITHIN_S = 10.0  # 50 pings of a far target must not take for ever: the me
 REPLY_BYTES = 64
 MOST_MS = 1e6
 AT_ONCE = 8  # probes asked at the same time
-STOP_WITHIN_S = 0.5
-LOOK_AGAIN_S = 0.1
 
 
 class Place(NamedTuple):
@@ -45,27 +44,17 @@ class Place(NamedTuple):
 Places = Callable[[], Mapping[str, Place]]  # by node name
 
 
-class LatencySource:
-    """A ``MetricsSource`` of one column."""
+class LatencySource(RoundsSource):
+    """One column."""
 
     def __init__(self, settings: ProbeSettings, places: Places, wall: Clock = time.time) -> None:
+        super().__init__("latency probes", settings.interval_s)
         self._settings = settings
         self._places = places
         self._wall = wall
-        self._newest = LiveMetrics()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="latency", daemon=True)
 
-    def newest(self) -> LiveMetrics:
-        return self._newest
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(STOP_WITHIN_S)
+    def _has_begun(self) -> bool:
+        return bool(self._places())
 
     def read(self) -> LiveMetrics:
         """Ask every probe once; each URL only once, however many nodes share it."""
@@ -90,16 +79,6 @@ class LatencySource:
         except (OSError, http.client.HTTPException, ValueError) as why:
             logger.debug("latency probe %s: %s", url, why)
             return None
-
-    def _run(self) -> None:
-        while not self._places() and not self._stopping.wait(LOOK_AGAIN_S):
-            pass  # the watch has shown no nodes yet
-        while not self._stopping.is_set():
-            try:
-                self.read()
-            except Exception:  # a defect of ours: latencies stay as they were, and the log says why
-                logger.exception("asking the latency probes failed")
-            self._stopping.wait(self._settings.interval_s)
 
 
 def ask_probe(url: str, timeout_s: float) -> float:

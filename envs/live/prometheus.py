@@ -8,7 +8,6 @@ make metrics look fresh; it is said instead.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 
@@ -19,11 +18,10 @@ from envs.live.prometheus_mapping import DETECTION, Addresses, NodeMapping, mapp
 from envs.live.prometheus_pod_use import pod_uses
 from envs.live.prometheus_reading import COLUMNS, REPLY_TIME, Column, Faults, by_node, sample_ages, some
 from envs.live.prometheus_settings import PrometheusSettings
+from envs.live.rounds import RoundsSource
 
 logger = logging.getLogger(__name__)
 
-STOP_WITHIN_S = 0.5
-LOOK_AGAIN_S = 0.1
 MAPPING_FOR_S = 60.0  # labels change seldom, and asking for them is the longest of all replies
 FORGET_AFTER_S = 3600.0  # readings of nodes that are gone
 CLOCKS_AGREE_S = 2.0
@@ -32,8 +30,8 @@ PODS = "pods"
 Columns = dict[str, dict[str, Reading]]
 
 
-class PrometheusSource:
-    """A ``MetricsSource``. ``nodes`` gives the nodes that the watch knows, with their addresses; None: no watch.
+class PrometheusSource(RoundsSource):
+    """``nodes`` gives the nodes that the watch knows, with their addresses; None: no watch.
 
     ``on_read`` is called when there is something new, so that nobody has to look for it.
     """
@@ -46,6 +44,7 @@ class PrometheusSource:
         on_read: Callable[[], None] = lambda: None,
     ) -> None:
         self.settings = settings.needs_an_address()
+        super().__init__("Prometheus", settings.interval_s)
         self._nodes = nodes
         self._wall = wall
         self._on_read = on_read
@@ -56,31 +55,13 @@ class PrometheusSource:
         self._read_at_s: dict[str, float] = {}  # when a column was read
         self._ends_at_s = 0.0  # of this round
         self._problems: dict[str, list[str]] = {}  # by part
-        self._newest = LiveMetrics()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="prometheus", daemon=True)
 
-    def newest(self) -> LiveMetrics:
-        return self._newest
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(STOP_WITHIN_S)
+    def _has_begun(self) -> bool:
+        """Before the watch has shown its nodes no series could be given to one."""
+        return self._nodes is None or bool(self._nodes())
 
     def _run(self) -> None:
-        while self._nodes is not None and not self._nodes() and not self._stopping.wait(LOOK_AGAIN_S):
-            pass  # before the watch has shown its nodes no series could be given to one
-        while not self._stopping.is_set():
-            began_s = time.monotonic()
-            try:
-                self.read()
-            except Exception:  # a defect of ours must not end the collector: readings grow old, and the log says why
-                logger.exception("reading Prometheus failed")
-            self._stopping.wait(max(began_s + self.settings.interval_s - time.monotonic(), 0.05))
+        super()._run()
         self._client.close()
 
     def read(self) -> LiveMetrics:

@@ -1,0 +1,57 @@
+"""A source of metrics that asks in rounds, in a thread of its own, until it is stopped."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from abc import ABC, abstractmethod
+
+from envs.live.metrics import LiveMetrics
+
+logger = logging.getLogger(__name__)
+
+STOP_WITHIN_S = 0.5
+LOOK_AGAIN_S = 0.1
+LEAST_PAUSE_S = 0.05
+
+
+class RoundsSource(ABC):
+    """A ``MetricsSource``: a subclass says what one round reads, and when there is anything to ask for."""
+
+    def __init__(self, name: str, interval_s: float) -> None:
+        self._name = name
+        self._interval_s = interval_s
+        self._newest = LiveMetrics()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def newest(self) -> LiveMetrics:
+        return self._newest
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_WITHIN_S)
+
+    @abstractmethod
+    def read(self) -> LiveMetrics:
+        """One round of questions; what it found is the newest then."""
+
+    def _has_begun(self) -> bool:
+        """Whether there is anything to ask for yet."""
+        return True
+
+    def _run(self) -> None:
+        while not self._has_begun() and not self._stopping.wait(LOOK_AGAIN_S):
+            pass
+        while not self._stopping.is_set():
+            began_s = time.monotonic()
+            try:
+                self.read()
+            except Exception:  # a defect of ours must not end the thread: readings grow old, and the log says why
+                logger.exception("reading %s failed", self._name)
+            self._stopping.wait(max(began_s + self._interval_s - time.monotonic(), LEAST_PAUSE_S))
