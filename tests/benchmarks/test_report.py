@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import date
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from agent.errors import InputError
 from benchmarks import report
 from benchmarks.bars import goals, measured
+from benchmarks.control_plane import control_plane
 
 BARS = (measured("batch_over_reference", 63.25, clusters=8), measured("cost_growth_exponent", 1.2))
 
@@ -64,3 +66,18 @@ def test_page_shows_the_newest_result_with_day_and_commit_and_every_goal(tmp_pat
     assert "old" not in page
     assert "| batch_over_reference | ≥ 50 | 63.25 times | yes | clusters 8 |" in page
     assert all(f"| {bar} | " in page for bar in goals())
+
+
+def test_a_benchmark_of_a_real_control_plane_says_in_one_line_that_it_needs_the_repository(monkeypatch):
+    """Its harness is tests/cluster, which is nowhere but there."""
+    monkeypatch.setattr(report, "names", lambda: ["control_plane"])
+    monkeypatch.delitem(sys.modules, "benchmarks.control_plane", raising=False)
+    monkeypatch.setitem(sys.modules, "tests.cluster.apiserver", None)
+    with pytest.raises(InputError, match=r"^the benchmark control_plane needs tests/cluster of the repository: .*$"):
+        report.run("control_plane")
+
+
+def test_a_control_plane_that_is_not_built_is_one_line_that_names_the_command(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(InputError, match="not built yet: run `make cluster-tools`"), control_plane():
+        pass
