@@ -39,6 +39,7 @@ from envs.packing import UNPLACED, PackingNodes, PodKinds, World, empty_world, f
 PODS_PER_NODE = 110.0
 NO_WEIGHT = ("size",)  # relative to the candidates of the moment: a kept score could not follow it
 STATIC_POD_FEATURES = ("gpu_request", "gpu_share")  # of the pod alone: all that a kept score may depend on
+UNCLIPPED = np.array([[-np.inf], [np.inf]]) * np.ones(len(F))
 _POD_INDEX = {name: column for column, name in enumerate(POD_FEATURES)}
 
 Rate = Callable[[FeatureArray, FeatureArray], FloatArray]  # rows of nodes, and of one pod, to scores
@@ -107,14 +108,15 @@ def place(world: World, live: Live, kind: int, node: int) -> None:
 
 
 @njit(error_model="numpy")
-def score_of(world, live, spec, kind, node, weights, columns, means, row):
+def score_of(world, live, spec, kind, node, weights, clip, columns, means, row):
     if not fits(world, kind, node):
         return -np.inf
     encode_node(live, spec, node, means, row)
     total, if_empty = 0.0, 0.0
     for column in columns:
-        total += weights[0, kind, column] * row[column]
-        if_empty += weights[1, kind, column] * row[column]
+        value = min(max(row[column], clip[0, column]), clip[1, column])
+        total += weights[0, kind, column] * value
+        if_empty += weights[1, kind, column] * value
     return total + row[F.empty] * if_empty
 
 
@@ -134,7 +136,7 @@ _SOURCES = digest(globals(), vars(batch_encode), vars(batch_rules), vars(packing
 
 def _packing(sources):
     @njit(error_model="numpy", cache=True)
-    def pack_by_weights(world, live, spec, shape, arrivals, weights, columns, means):
+    def pack_by_weights(world, live, spec, shape, arrivals, weights, clip, columns, means):
         _ = sources
         nodes = world.model.shape[0]
         scores = np.full((world.cpu.shape[0], nodes), -np.inf)
@@ -154,7 +156,7 @@ def _packing(sources):
                     continue  # equal to one before it, which would be taken
                 if scored[kind, node] < changed[node]:
                     scored[kind, node] = changed[node]
-                    scores[kind, node] = score_of(world, live, spec, kind, node, weights, columns, means, row)
+                    scores[kind, node] = score_of(world, live, spec, kind, node, weights, clip, columns, means, row)
                 if scores[kind, node] > highest:
                     highest, chosen[i] = scores[kind, node], node
             if chosen[i] != UNPLACED:
@@ -192,17 +194,20 @@ pack_by_weights = _packing(_SOURCES)
 refresh = _refreshing(_SOURCES)
 
 
-def pack_weighted(nodes: PackingNodes, kinds: PodKinds, arrivals: IntArray, weights: FloatArray) -> IntArray:
+def pack_weighted(
+    nodes: PackingNodes, kinds: PodKinds, arrivals: IntArray, weights: FloatArray, clip: FloatArray = UNCLIPPED
+) -> IntArray:
     """The node of each arriving pod: the highest sum of weight x feature; of equal nodes the first.
 
     ``weights`` is (2, kinds, node features): those of every node, and what is added to them on an empty one.
+    ``clip`` is (2, node features): the least and the greatest value that a feature counts with.
     """
     world = empty_world(nodes, kinds)
     live, spec = views(nodes, world)
     columns = np.flatnonzero((weights != 0).any(axis=(0, 1)))
     sizes = np.stack([nodes.cpu_millicores, nodes.memory_mib, nodes.gpus, nodes.model.astype(np.float64)])
     shape = np.unique(sizes, axis=1, return_inverse=True)[1].ravel()
-    chosen: IntArray = pack_by_weights(world, live, spec, shape, arrivals, weights, columns, room(1))
+    chosen: IntArray = pack_by_weights(world, live, spec, shape, arrivals, weights, clip, columns, room(1))
     return chosen
 
 

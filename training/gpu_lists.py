@@ -18,7 +18,7 @@ from agent.features import NODE_FEATURES, POD_FEATURES, Encoding, FeatureArray, 
 from envs.openb_packing import PackingProblem, PublishedRun, published_run, read_percent, unallocated_percent
 from envs.openb_policy import as_seen, pack_weighted, place, static_pods, views
 from envs.packing import UNPLACED, empty_world
-from models.manifest import FeatureRange, read_model
+from models.manifest import FeatureRange, Manifest, read_model
 from models.onnx_scorer import OnnxScorer
 from training.gpu_problems import OpenbLists, list_names
 
@@ -41,10 +41,12 @@ def gpu_list_results(folder: Path, model: Path, seeds: int = 10) -> dict[str, di
 
 def _results(problem: PackingProblem, model: Path, seeds: range) -> dict[str, float]:
     weights = kept_weights(model, static_pods(problem.kinds))
+    scorer = OnnxScorer.load(model)
+    clip = clip_of(scorer.manifest)
     runs = [published_run(problem, seed) for seed in seeds]
-    check_kept(OnnxScorer.load(model), weights, problem, runs[0])
+    check_kept(scorer, weights, problem, runs[0])
     percent = [
-        read_percent(problem, run.arrivals, pack_weighted(run.nodes, problem.kinds, run.arrivals, weights))
+        read_percent(problem, run.arrivals, pack_weighted(run.nodes, problem.kinds, run.arrivals, weights, clip))
         for run in runs
     ]
     others = {
@@ -65,6 +67,12 @@ def kept_weights(model: Path, pods: FeatureArray) -> FloatArray:
     return asked_weights(OnnxScorer(unbounded, content).rate, pods)
 
 
+def clip_of(manifest: Manifest) -> FloatArray:
+    """What the sidecar clips the features of a node to, as ``pack_weighted`` takes it."""
+    ranges = [manifest.node_features[name] for name in NODE_FEATURES]
+    return np.array([[each.min for each in ranges], [each.max for each in ranges]])
+
+
 def asked_weights(rate: Callable[[Encoding, np.ndarray], FloatArray], pods: FeatureArray) -> FloatArray:
     """Ask for nodes that have one feature only, then for the same ones empty."""
     width = len(NODE_FEATURES)
@@ -83,12 +91,13 @@ def check_kept(scorer: OnnxScorer, weights: FloatArray, problem: PackingProblem,
     """Refuse a model that answers otherwise than by these weights, as it is served, anywhere in this run."""
     world = empty_world(run.nodes, problem.kinds)
     live, _ = views(run.nodes, world)
-    chosen = pack_weighted(run.nodes, problem.kinds, run.arrivals, weights)
+    clip = clip_of(scorer.manifest)
+    chosen = pack_weighted(run.nodes, problem.kinds, run.arrivals, weights, clip)
     for arrival, (kind, node) in enumerate(zip(run.arrivals.tolist(), chosen.tolist(), strict=True)):
         if arrival % CHECK_EVERY == 0:
             state, demand, candidates = as_seen(run.nodes, world, live, kind)
             encoding = encode(state, demand, candidates)
-            rows = encoding.nodes.astype(np.float64)
+            rows = np.clip(encoding.nodes, *clip)
             kept = rows @ weights[0, kind] + rows[:, _EMPTY] * (rows @ weights[1, kind])
             off = np.abs(scorer.rate(encoding, candidates) - kept)[candidates]
             if candidates.any() and off.max() > MAX_DIFFERENCE:

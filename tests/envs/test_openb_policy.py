@@ -11,6 +11,7 @@ from envs.batch_encode import room
 from envs.openb_policy import (
     NO_WEIGHT,
     STATIC_POD_FEATURES,
+    UNCLIPPED,
     as_seen,
     ask,
     encode_node,
@@ -78,12 +79,13 @@ def some_weights(rng) -> np.ndarray:
     return weights
 
 
+@pytest.mark.parametrize("clip", [UNCLIPPED, np.clip(UNCLIPPED, 0.1, 0.4)], ids=["unclipped", "clipped"])
 @pytest.mark.parametrize("seed", range(3))
-def test_kept_scores_lead_to_the_nodes_that_fresh_ones_do(seed):
+def test_kept_scores_lead_to_the_nodes_that_fresh_ones_do(seed, clip):
     rng = np.random.default_rng(seed)
     nodes, kinds, arrivals = some_nodes(rng), some_kinds(rng), rng.integers(0, KINDS, 150)
     weights = some_weights(rng)
-    chosen = pack_weighted(nodes, kinds, arrivals, weights)
+    chosen = pack_weighted(nodes, kinds, arrivals, weights, clip)
     world = empty_world(nodes, kinds)
     live, _ = views(nodes, world)
     empty = list(NODE_FEATURES).index("empty")
@@ -93,7 +95,9 @@ def test_kept_scores_lead_to_the_nodes_that_fresh_ones_do(seed):
             assert not candidates.any()
             continue
         rows = encode(state, demand, candidates).nodes
-        scores = rows @ weights[0, kind] + rows[:, empty] * (rows @ weights[1, kind])
+        opened = rows[:, empty]
+        rows = np.clip(rows, *clip)
+        scores = rows @ weights[0, kind] + opened * (rows @ weights[1, kind])
         assert candidates[node]
         assert scores[node] == pytest.approx(scores[candidates].max(), abs=1e-4)
         place(world, live, kind, node)
