@@ -136,13 +136,14 @@ def main(
 ) -> None:
     """Run benchmarks, keep the results, write the page."""
     console = Console()
+    commit = _commit()  # before results are kept beside it
     for name in which or names():
         try:
             bars = list(run(name, traces=traces))
         except InputError as why:
             console.print(f"{name} skipped: {why}")
             continue
-        console.print(f"{name}: {keep(name, bars, day=datetime.now(UTC).date(), commit=_commit())}")
+        console.print(f"{name}: {keep(name, bars, day=datetime.now(UTC).date(), commit=commit)}")
     console.print(f"{write_page()}")
 
 
