@@ -20,6 +20,7 @@ from agent.errors import InputError
 from agent.features import NODE_FEATURES, POD_FEATURES, Encoding, FeatureArray, encode
 from agent.scorer import OutOfRange, ScoringUnavailable
 from models.manifest import MODEL_FILE, FeatureRange, Manifest, read_model
+from models.trial import refuse_nonsense
 
 INPUTS = ("nodes", "pod", "mask")
 OUTPUT = "scores"
@@ -42,10 +43,12 @@ class OnnxScorer:
 
     @classmethod
     def load(cls, folder: Path, threads: int = 1) -> OnnxScorer:
-        """The model of a folder; whatever is wrong with it is one ``InputError``."""
+        """The model of a folder, tried; whatever is wrong with it is one ``InputError``."""
         manifest, model = read_model(folder)
         try:
-            return cls(manifest, model, threads)
+            scorer = cls(manifest, model, threads)
+            refuse_nonsense(scorer)
+            return scorer
         except InputError as why:
             raise InputError(f"{folder / MODEL_FILE}: {why}; export the model again") from why
         except Exception as why:  # onnxruntime has no common base for its errors
@@ -64,6 +67,8 @@ class OnnxScorer:
             "mask": np.ascontiguousarray(candidates).reshape(one_batch),
         }
         (scores,) = self._session.run([OUTPUT], feed)
+        if scores.shape != one_batch:
+            raise ScoringUnavailable(f"model {self.manifest.label} gave {scores.shape} scores, not {one_batch}")
         values: FloatArray = np.asarray(scores, dtype=np.float64).reshape(candidates.shape)
         wrong = int((~np.isfinite(values) & candidates).sum())
         if wrong:

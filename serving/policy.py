@@ -17,6 +17,7 @@ from agent.cluster import BoolArray, ClusterState, Demand, FloatArray
 from agent.errors import InputError
 from models.manifest import RELEASED, Kind
 from models.onnx_scorer import OnnxScorer
+from models.trial import answers_within
 from serving.settings import NO_MODEL, RELEASED_MODEL, ModelSettings
 
 logger = logging.getLogger(__name__)
@@ -81,13 +82,23 @@ def load_policy(settings: ModelSettings) -> Policy:
     return Policy(None if default is None else PolicyChoice(default, gpu), tuple(problems))
 
 
-def reload_policy(settings: ModelSettings, old: Policy) -> Policy:
+def reload_policy(settings: ModelSettings, old: Policy, deadline_s: float) -> Policy:
     """The models as they are now; if one of them cannot be used, all the old ones stay, with the new problems."""
     policy = load_policy(settings)
-    if not policy.problems:
+    problems = policy.problems or _too_slow(policy, deadline_s)
+    if not problems:
         return policy
-    logger.error("the models stay as they were: %s", "; ".join(policy.problems))
-    return Policy(old.scorer, policy.problems)
+    logger.error("the models stay as they were: %s", "; ".join(problems))
+    return Policy(old.scorer, problems)
+
+
+def _too_slow(policy: Policy, deadline_s: float) -> tuple[str, ...]:
+    """At the start a slow model is taken, as there is none to keep: the ladder gives it up where it is too slow."""
+    return tuple(
+        f"model {model.manifest.label} takes longer than the deadline of {1000.0 * deadline_s:g} ms"
+        for model in policy.models
+        if not answers_within(model, deadline_s)
+    )
 
 
 def model_folders(settings: ModelSettings) -> list[Path]:

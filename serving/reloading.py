@@ -78,7 +78,7 @@ class ModelKeeper:
     def reload(self) -> Policy:
         """Load the models of the settings; what cannot be used leaves the old ones in place."""
         with self._lock:
-            policy = reload_policy(self._settings.model, self._decider.policy)
+            policy = reload_policy(self._settings.model, self._decider.policy, self._decider.deadline_s)
             self._decider.reconfigure(self._settings, policy)
             self._on_reload(policy)
             return policy

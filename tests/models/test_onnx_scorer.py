@@ -120,15 +120,17 @@ def test_one_cluster_out_of_range_is_refused_with_the_share(narrow):
         narrow.score(odd_cluster(), build_demand(NODES), EVERY)
 
 
-def test_a_model_that_gives_no_numbers_is_unavailable(model_folder, tmp_path):
+def test_a_model_that_gives_no_numbers_is_refused_when_loaded_and_unavailable_when_asked(model_folder, tmp_path):
     folder = shutil.copytree(model_folder, tmp_path / "nan")
     model = onnx.load(folder / MODEL_FILE)
     for part in model.graph.initializer:
         if part.name == "sharpness":
             part.CopyFrom(onnx.numpy_helper.from_array(np.asarray(np.nan, dtype=np.float32), part.name))
-    broken = replaced(folder, model.SerializeToString())
+    content = model.SerializeToString()
+    with pytest.raises(InputError, match=r"57 scores of model default@\w+ are not finite, within the very ranges"):
+        replaced(folder, content)
     with pytest.raises(ScoringUnavailable, match=r"6 scores of model default@\w+ are not finite"):
-        broken.rate(random_encoding(), EVERY)
+        OnnxScorer(read_manifest(folder), content).rate(random_encoding(), EVERY)
 
 
 def replaced(folder, model: bytes):

@@ -9,11 +9,17 @@ from agent.errors import InputError
 from serving.configuration import Configuration, ConfigurationSource
 from serving.decide import new_decider
 from serving.settings import ModelSettings, Settings
+from tests.faulty_model import giving_nan, giving_one_score, taking_long, with_content
 from tests.serving.conftest import a_snapshot
 from tests.serving.test_metrics import samples
 from tests.tiny_model import release
 
 SMALL = {"requirements": {"cpu": "500m"}}
+SAID = {
+    "NaN": "are not finite",
+    "one score": "gave (8, 1) scores, not (8, 8)",
+    "slow": "longer than the deadline of 100 ms",
+}
 
 
 @pytest.fixture
@@ -115,7 +121,10 @@ def test_another_model_in_the_folder_is_used_from_the_next_request_on(client, si
     assert after["model"] == label(decider) != before
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut short", "other bytes", "other schema", "no json", "gone"])
+@pytest.mark.parametrize(
+    "damage",
+    ["missing", "cut short", "other bytes", "other schema", "no json", "gone", "NaN", "one score", "slow"],
+)
 def test_a_bad_model_keeps_the_old_one_and_says_so(client, sidecar, folder, damage, caplog):
     before = client.post("/v1/score", json=SMALL).json()["model"]
     model, manifest = folder / "policy.onnx", folder / "manifest.json"
@@ -132,13 +141,21 @@ def test_a_bad_model_keeps_the_old_one_and_says_so(client, sidecar, folder, dama
             manifest.write_text("{")
         case "gone":
             shutil.rmtree(folder)
+        case "NaN":
+            with_content(folder, giving_nan())
+        case "one score":
+            with_content(folder, giving_one_score())
+        case "slow":
+            with_content(folder, taking_long(1000, 8))
     policy = sidecar.models.reload()
     assert len(policy.problems) == 1
-    assert str(folder) in policy.problems[0]
+    assert SAID.get(damage, str(folder)) in policy.problems[0]
     reply = client.post("/v1/score", json=SMALL).json()
     assert (reply["source"], reply["model"]) == ("policy", before)
     assert "the models stay as they were" in caplog.text
     assert client.get("/v1/state").json()["models"]["problems"] == list(policy.problems)
+    answered = client.get("/v1/model").json()
+    assert ([each["label"] for each in answered["models"]], answered["problems"]) == ([before], list(policy.problems))
     assert samples(client)["pilotfish_reloads_total", (("result", "bad"), ("what", "model"))] == 1
 
 
