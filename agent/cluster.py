@@ -70,6 +70,7 @@ class Node:
     pods_allocatable: int = 110
     gpus: int = 0
     zone: str = ""
+    internal_ip: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from agent.errors import InputError
 from envs.live.binding import Binder
+from envs.live.kubernetes.events import PodEvents
 from envs.live.snapshot import ClusterSource
 from serving.decide import Decider
 from serving.extender import Extender
@@ -29,7 +30,12 @@ logger = logging.getLogger(__name__)
 
 
 def create_app(
-    settings: Settings, source: ClusterSource, decider: Decider, metrics: Metrics, binder: Binder | None = None
+    settings: Settings,
+    source: ClusterSource,
+    decider: Decider,
+    metrics: Metrics,
+    binder: Binder | None = None,
+    pod_events: PodEvents | None = None,
 ) -> FastAPI:
     sidecar = Sidecar(settings, source, decider, metrics)
 
@@ -52,6 +58,9 @@ def create_app(
     for routes in (score, explain, decisions, events, model, state, health, console):
         app.include_router(routes.router)
     judge = Extender(settings, source, decider, metrics)
+    if pod_events is not None and settings.extender.events:
+        judge.on_warning(pod_events.warn)
+        sidecar.background.append(pod_events)
     sidecar.live.on_change(judge.apply)
     app.router.routes[:0] = extender.routes(settings, judge, metrics, binder)  # first: on these somebody waits
     app.add_exception_handler(InputError, _on_input_error)

@@ -7,7 +7,7 @@ and what the in-tree filters judge is not judged again here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,7 +29,10 @@ from serving.settings import Settings
 from serving.wire.extender import MetaPod, MetaVictims, PreemptionArgs, Victims
 
 DEFAULT_SCHEDULER = "default-scheduler"
+UNREADABLE = "UnreadableAnnotation"  # reason of an event
 NEUTRAL_LEVEL = 0  # any level would do, as long as every node has the same
+
+Warn = Callable[[Pod, str, str], None]  # reason and message
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,11 @@ class Extender:
         self._source = source
         self._decider = decider
         self._metrics = metrics
+        self._warn: Warn = lambda pod, reason, message: None
+
+    def on_warning(self, warn: Warn) -> None:
+        """Who is told what was ignored of a pod; must not wait."""
+        self._warn = warn
 
     def apply(self, settings: Settings) -> None:
         """Another mode while requests go on."""
@@ -99,7 +107,12 @@ class Extender:
     def _own(self, content: Json) -> Pod | None:
         """The pod, if it is one of those that we were told to schedule."""
         scheduler = fields.text(fields.an_object(content, "spec"), "schedulerName") or DEFAULT_SCHEDULER
-        return pod_from_api(content)[0] if scheduler in self._scheduler_names else None
+        if scheduler not in self._scheduler_names:
+            return None
+        pod, warnings = pod_from_api(content)
+        for warning in warnings:
+            self._warn(pod, UNREADABLE, warning)
+        return pod
 
     def _places(self, snapshot: Snapshot, names: Sequence[str]) -> IntArray:
         places = snapshot.nodes.places(names)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -79,7 +79,7 @@ class LegacyAgent:
         return {"status": "ok", "request": self._request}
 
     def _set_suggestion(self, values: Json) -> dict[str, str]:
-        self._suggestion = {str(node): value for node, value in values.items()}
+        self._suggestion = values
         return {"status": "ok"}
 
     def _set_step(self, values: Json) -> dict[str, str]:
@@ -88,19 +88,20 @@ class LegacyAgent:
 
     def _get_suggestion(self, _: Json) -> dict[str, Any]:
         given, self._suggestion = self._suggestion, None
-        if given is not None:
-            return given
         snapshot = self._source.snapshot()
+        keys = {} if snapshot is None else {node.name: node.internal_ip or node.name for node in snapshot.nodes}
+        if given is not None:
+            return {keys.get(node, node): value for node, value in given.items()}
         if self._resources is None or snapshot is None:
             raise InputError("no request waits: setResourceValues comes first" if snapshot else "no cluster state yet")
         values, self._resources = self._resources, None
-        return _suggestion(self._request, self._decider.decide(snapshot, _pod(values, self._request)))
+        return _suggestion(self._request, self._decider.decide(snapshot, _pod(values, self._request)), keys)
 
 
-def _suggestion(request: str, decision: Decision) -> dict[str, Any]:
-    """Nodes by name, 10 for the chosen one; with the request it belongs to and the nodes that were looked at."""
+def _suggestion(request: str, decision: Decision, keys: Mapping[str, str]) -> dict[str, Any]:
+    """10 for the chosen node, by its InternalIP; the request it belongs to, and the names of the nodes looked at."""
     nodes = [decision.names[node] for node in decision.best_first()]
-    levels = {name: CHOSEN if name == decision.best else OTHER for name in nodes}
+    levels = {keys[name]: CHOSEN if name == decision.best else OTHER for name in nodes}
     return {**levels, "request": request, "candidates": nodes}
 
 

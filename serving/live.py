@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from agent.assumed import ExpectedUse
 from agent.cluster import Pod
 from agent.demand import expected_demand
 from envs.live.cluster import LiveCluster
-from envs.live.joined import JoinedSources
 from envs.live.kubernetes.access import find_access
 from envs.live.kubernetes.api import ApiServer
 from envs.live.kubernetes.binding import ApiBinder
 from envs.live.kubernetes.connecting import live_cluster
+from envs.live.kubernetes.events import PodEvents
 from envs.live.ledger import Ledger
-from envs.live.metrics import MetricsSource
 from envs.live.snapshot import Snapshot
 from serving.decide import Decider
-from serving.measuring import metrics_sources
+from serving.measuring import Measuring
 from serving.observability import Metrics
 from serving.settings import Settings
 
@@ -37,18 +38,23 @@ class Placements:
         self._decider.decisions.on_ended(uid)
 
 
-def live_parts(settings: Settings, decider: Decider, observe: Metrics) -> tuple[LiveCluster, ApiBinder]:
-    """The cluster that the settings name, and who binds pods there.
+class LiveParts(NamedTuple):
+    """A cluster, who measures it, who binds pods in it, and who tells their owners what was ignored of them."""
+
+    source: LiveCluster
+    measuring: Measuring
+    binder: ApiBinder
+    events: PodEvents
+
+
+def live_parts(settings: Settings, decider: Decider, observe: Metrics) -> LiveParts:
+    """The cluster that the settings name.
 
     Raises where nobody says how to reach the cluster, never where it is away.
     """
-    api = ApiServer(find_access(settings.cluster.kubeconfig, settings.cluster.context))
-
-    def metrics_for(ledger: Ledger) -> MetricsSource:
-        sources = metrics_sources(settings, api, ledger)
-        observe.watch_sources(sources)
-        return JoinedSources(list(sources.values()))
-
+    api, ledger = ApiServer(find_access(settings.cluster.kubeconfig, settings.cluster.context)), Ledger()
+    measuring = Measuring(settings, api, ledger)
+    observe.watch_sources(lambda: measuring.sources)
     protect = settings.extender.protect_annotation
-    source = live_cluster(settings.cluster, api, metrics_for, decider.clock, [Placements(decider)], protect)
-    return source, ApiBinder(api)
+    source = live_cluster(settings.cluster, api, ledger, measuring, decider.clock, [Placements(decider)], protect)
+    return LiveParts(source, measuring, ApiBinder(api), PodEvents(api))

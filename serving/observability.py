@@ -117,8 +117,8 @@ class Metrics:
         self.registry.register(_StateCollector(snapshot, decider, stale_after_s))
         self.registry.register(OutcomeCollector(snapshot, decider))
 
-    def watch_sources(self, sources: Mapping[str, MetricsSource]) -> None:
-        """Also export what each source of metrics has."""
+    def watch_sources(self, sources: Callable[[], Mapping[str, MetricsSource]]) -> None:
+        """Also export what each source of metrics has; which there are can change."""
         self.registry.register(SourceCollector(sources))
 
     def exposition(self) -> bytes:

@@ -15,12 +15,12 @@ from models.manifest import MANIFEST_FILE, MODEL_FILE
 from serving.configuration import Configuration, ConfigurationSource
 from serving.decide import Decider
 from serving.policy import Policy, model_folders, reload_policy
-from serving.settings import Settings
+from serving.settings import Settings, group_fields
 from serving.watching import Watcher
 
 logger = logging.getLogger(__name__)
 
-LIVE_GROUPS = ("ladder", "breaker", "rollout", "model", "exploration", "logging")
+LIVE_GROUPS = ("ladder", "breaker", "rollout", "model", "exploration", "logging", "prometheus", "probe")
 
 Applied = Callable[[Settings], None]
 
@@ -32,9 +32,14 @@ class LiveSettings:
         self.current = settings
         self._on_reload = on_reload
         self.problem = ""  # why the last reload changed nothing
-        self.waiting: tuple[str, ...] = ()  # groups that were changed and need a restart
+        self.waiting: tuple[str, ...] = ()  # settings that were changed and need a restart
+        self._checks: list[Callable[[Settings], object]] = []
         self._on_change: list[Applied] = []
         self._lock = threading.Lock()
+
+    def check(self, check: Callable[[Settings], object]) -> None:
+        """Whoever may raise ``InputError`` about new settings is asked before they are in force for anybody."""
+        self._checks.append(check)
 
     def on_change(self, applied: Applied) -> None:
         self._on_change.append(applied)
@@ -43,6 +48,8 @@ class LiveSettings:
         with self._lock:
             try:
                 wanted = read().settings
+                for check in self._checks:
+                    check(self._live(wanted))
             except InputError as why:
                 self.problem = str(why)
                 logger.error("the settings stay as they were: %s", why)
@@ -52,18 +59,32 @@ class LiveSettings:
             self._apply(wanted)
             self._on_reload(True)
 
+    def _live(self, wanted: Settings) -> Settings:
+        """What can be in force at once; the rest as it was."""
+        return self.current.model_copy(update={name: getattr(wanted, name) for name in LIVE_GROUPS})
+
     def _apply(self, wanted: Settings) -> None:
-        changed = [name for name in Settings.model_fields if getattr(wanted, name) != getattr(self.current, name)]
-        self.waiting = tuple(name for name in changed if name not in LIVE_GROUPS)
-        live = {name: getattr(wanted, name) for name in changed if name in LIVE_GROUPS}
+        live = self._live(wanted)
+        self.waiting = changes(live, wanted)
         if self.waiting:
-            logger.warning("settings of %s changed: they need a restart", ", ".join(self.waiting))
-        if not live:
+            logger.warning("%s changed: needs a restart", ", ".join(self.waiting))
+        new = changes(self.current, live)
+        if not new:
             return
-        self.current = self.current.model_copy(update=live)
+        self.current = live
         for applied in self._on_change:
-            applied(self.current)
-        logger.info("new settings of %s are in force", ", ".join(live))
+            applied(live)
+        logger.info("in force from now on: new %s", ", ".join(new))
+
+
+def changes(before: Settings, after: Settings) -> tuple[str, ...]:
+    """The settings that differ, as group.field."""
+    return tuple(
+        f"{group}.{name}"
+        for group in Settings.model_fields
+        for name in group_fields(group)
+        if getattr(getattr(before, group), name) != getattr(getattr(after, group), name)
+    )
 
 
 class ModelKeeper:

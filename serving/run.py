@@ -8,17 +8,16 @@ import time
 
 from fastapi import FastAPI
 
-from envs.live.binding import Binder
-from envs.live.snapshot import ClusterSource
 from serving.app import create_app
 from serving.configuration import ConfigurationSource
-from serving.decide import Decider, new_decider
+from serving.decide import new_decider
 from serving.embedded import EmbeddedSimulation
 from serving.listening import Server, listen
 from serving.live import live_parts
 from serving.logs import set_up_logging
+from serving.measuring import chosen
 from serving.observability import Metrics
-from serving.reloading import watcher_of
+from serving.reloading import LiveSettings, watcher_of
 from serving.settings import Settings
 from serving.sidecar import Sidecar
 
@@ -58,12 +57,11 @@ def sidecar_app(settings: Settings) -> FastAPI:
     """The application over the cluster that the settings name."""
     clock, metrics = time.monotonic, Metrics()
     decider = new_decider(settings, clock, metrics.on_ranking, metrics.on_skip)
-    source, binder = cluster_parts(settings, decider, metrics)
-    return create_app(settings, source, decider, metrics, binder)
-
-
-def cluster_parts(settings: Settings, decider: Decider, metrics: Metrics) -> tuple[ClusterSource, Binder | None]:
-    """What shows the cluster, and who may bind pods in it."""
-    if settings.cluster.source == "kubernetes":
-        return live_parts(settings, decider, metrics)
-    return EmbeddedSimulation(settings.simulation, decider, decider.clock), None
+    if settings.cluster.source == "simulation":
+        return create_app(settings, EmbeddedSimulation(settings.simulation, decider, clock), decider, metrics)
+    parts = live_parts(settings, decider, metrics)
+    app = create_app(settings, parts.source, decider, metrics, parts.binder, parts.events)
+    live: LiveSettings = app.state.sidecar.live
+    live.check(chosen)
+    live.on_change(parts.measuring.apply)
+    return app

@@ -133,6 +133,7 @@ class ExtenderSettings(Group):
     )
     bind: bool = Field(False, description="also answer `bind`: the sidecar itself then tells the API server")
     preempt: bool = Field(False, description="also answer `preempt`: nodes with a protected victim are taken out")
+    events: bool = Field(True, description="a Warning event tells the owner of a pod which annotation was ignored")
     protect_annotation: str = Field(
         "pilotfish.io/protected", description="pods with this annotation at `true` are never victims of a preemption"
     )

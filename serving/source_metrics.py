@@ -6,7 +6,7 @@ The ages of a snapshot say what scores are made of; these say which source is to
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from statistics import median
 
 from prometheus_client.core import GaugeMetricFamily
@@ -19,7 +19,7 @@ from envs.live.metrics import LiveMetrics, MetricsSource
 class SourceCollector(Collector):
     """Reads the newest metrics of each source when somebody looks."""
 
-    def __init__(self, sources: Mapping[str, MetricsSource], wall: Clock = time.time) -> None:
+    def __init__(self, sources: Callable[[], Mapping[str, MetricsSource]], wall: Clock = time.time) -> None:
         self._sources = sources
         self._wall = wall
 
@@ -30,7 +30,7 @@ class SourceCollector(Collector):
         nodes = GaugeMetricFamily("pilotfish_source_nodes", "Nodes with a value", labels=["source", "column"])
         pods = GaugeMetricFamily("pilotfish_source_pods", "Pods whose use is known", labels=["source"])
         problems = GaugeMetricFamily("pilotfish_source_problems", "What could not be read", labels=["source"])
-        for name, source in self._sources.items():
+        for name, source in self._sources().items():
             newest = source.newest()
             self._add_columns(name, newest, ages, nodes)
             pods.add_metric([name], len(newest.pods))

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from agent.cluster import BoolArray, ClusterState, Demand, FloatArray
+from agent.heuristics.normalise import normalise_to_highest
 from agent.heuristics.shares import nic_share
 
 
@@ -28,11 +29,7 @@ class NetworkTraffic:
     needs: ClassVar[tuple[str, ...]] = ("network",)
 
     def score(self, state: ClusterState, demand: Demand, candidates: BoolArray) -> FloatArray:
-        most = np.fmax.reduce(state.rx_mbps, axis=-1, where=candidates, initial=0.0)[..., None]
-        scale = np.divide(-100.0, most, out=np.zeros_like(most), where=most > 0)
-        score: FloatArray = state.rx_mbps * scale
-        score += 100.0
-        return score
+        return 100.0 - normalise_to_highest(state.rx_mbps, candidates)
 
 
 @dataclass(frozen=True, slots=True)

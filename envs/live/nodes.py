@@ -52,6 +52,7 @@ def node_from_api(content: Json, nic_mbps_by_type: Mapping[str, float]) -> tuple
         pods_allocatable=value(_quantity(allocatable, "pods")),
         gpus=sum(value(_quantity(allocatable, resource)) for resource in GPU_RESOURCES),
         zone=next((labels[label] for label in ZONE_LABELS if label in labels), ""),
+        internal_ip=_internal_ip(status),
         labels=labels,
         taints=_taints(spec),
         unschedulable=fields.typed(spec, "unschedulable", bool, False),
@@ -69,6 +70,11 @@ def addresses_of(content: Json) -> tuple[str, ...]:
     """Addresses and host names: what metrics may call the node by."""
     entries = fields.objects(fields.an_object(content, "status"), "addresses")
     return tuple(dict.fromkeys(fields.text(entry, "address") for entry in entries if entry.get("address")))
+
+
+def _internal_ip(status: Json) -> str:
+    entries = fields.objects(status, "addresses")
+    return next((fields.text(each, "address") for each in entries if each.get("type") == "InternalIP"), "")
 
 
 class _Figures:

@@ -29,6 +29,10 @@ class RoundsSource(ABC):
     def newest(self) -> LiveMetrics:
         return self._newest
 
+    def go_on_from(self, before: LiveMetrics) -> None:
+        """Until the first round these are the newest: the readings of another source in whose place this one comes."""
+        self._newest = before
+
     def start(self) -> None:
         self._thread.start()
 

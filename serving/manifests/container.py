@@ -52,9 +52,10 @@ def tmp_volume() -> Manifest:
 
 
 def secret_folders(settings: Settings) -> list[PurePosixPath]:
-    """Where the files of the security settings lie, each folder once."""
-    security = settings.security
+    """Where the files lie that prove who we are and who may ask, each folder once."""
+    security, prometheus = settings.security, settings.prometheus
     files = (security.certificate_file, security.key_file, security.client_ca_file, security.token_file)
+    files += (prometheus.token_file, prometheus.ca_file)
     return sorted({PurePosixPath(file).parent for file in files if file})
 
 

@@ -1,7 +1,9 @@
 """A second kube-scheduler with Pilotfish beside it, as a Deployment with all that it needs.
 
 Pilotfish is an ordinary container, not an init container that stays: kube-scheduler must start, and schedule, without
-it. The two share a service account, as containers of one pod do; ours adds only the metrics to what kube-scheduler has.
+it. A pod has one service account, and here it is kube-scheduler's. The sidecar, which reads what others send, must not
+be able to evict pods, so its container finds the token of an account of its own where its pod's would be: the API
+server adds the pod's only to containers that have nothing there.
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ from serving.manifests.text import Manifest, documents
 
 SCHEDULER = "pilotfish-scheduler"
 DEFAULT_SCHEDULER = "default-scheduler"
+TOKEN = "account"  # the volume, and with our name before it the Secret
+ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
+ACCOUNT_ANNOTATION = "kubernetes.io/service-account.name"
 ROLES = ("system:kube-scheduler", "system:volume-scheduler")
 
 ABOUT = """
@@ -32,7 +37,9 @@ def deployment_text(configuration: Configuration, options: SchedulerOptions, ima
     config = scheduler_config_text(configuration.settings, replace(options, leader_elect=False, kubeconfig=None))
     objects = [
         service_account(SCHEDULER, namespace),
-        *rights(configuration.settings, SCHEDULER, namespace),
+        service_account(NAME, namespace),
+        *rights(configuration.settings, NAME, namespace),
+        _token(namespace),
         *(binding(name, SCHEDULER, namespace) for name in ROLES),
         _authentication_reader(namespace),
         {"apiVersion": "v1", "kind": "ConfigMap", **_named(namespace), "data": {CONFIG_FILE: config}},
@@ -67,9 +74,10 @@ def _deployment(configuration: Configuration, options: SchedulerOptions, image: 
 
 
 def _pod(configuration: Configuration, options: SchedulerOptions, image: str) -> Manifest:
-    folders = secret_folders(configuration.settings)
-    mounts = [{"name": folder.name, "mountPath": str(folder), "readOnly": True} for folder in folders]
-    secrets = [{"name": folder.name, "secret": {"secretName": f"{NAME}-{folder.name}"}} for folder in folders]
+    folders = {folder.name: str(folder) for folder in secret_folders(configuration.settings)}
+    folders = {name: folder for name, folder in folders.items() if folder != ACCOUNT_FOLDER} | {TOKEN: ACCOUNT_FOLDER}
+    mounts = [{"name": name, "mountPath": folder, "readOnly": True} for name, folder in folders.items()]
+    secrets = [{"name": name, "secret": {"secretName": f"{NAME}-{name}"}} for name in folders]
     return {
         "serviceAccountName": SCHEDULER,
         "priorityClassName": "system-cluster-critical",
@@ -77,6 +85,12 @@ def _pod(configuration: Configuration, options: SchedulerOptions, image: str) ->
         "containers": [scheduler_container(options.kubernetes), sidecar_container(configuration, image, mounts)],
         "volumes": [{"name": "config", "configMap": {"name": SCHEDULER}}, tmp_volume(), *secrets],
     }
+
+
+def _token(namespace: str) -> Manifest:
+    """Kubernetes fills it, and empties it with the account."""
+    named = {"name": f"{NAME}-{TOKEN}", "namespace": namespace, "annotations": {ACCOUNT_ANNOTATION: NAME}}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": named, "type": "kubernetes.io/service-account-token"}
 
 
 def _authentication_reader(namespace: str) -> Manifest:

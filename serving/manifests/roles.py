@@ -9,7 +9,7 @@ NAME = "pilotfish"
 API_GROUP = "rbac.authorization.k8s.io"
 
 ABOUT = """
-What Pilotfish may do: see nodes and pods, and their use where there is a metrics server{binding}.
+What Pilotfish may do: see nodes and pods, and their use where there is a metrics server{written}.
 Written by: pilotfish rbac
 """
 
@@ -26,15 +26,15 @@ def rights(settings: Settings, account: str, namespace: str) -> list[Manifest]:
 
 
 def rules(settings: Settings) -> list[Manifest]:
-    """For the whole cluster. To bind is the only thing that it ever writes, and only where that is switched on."""
+    """For the whole cluster."""
     if settings.cluster.namespaces:
         return _seen(settings, "nodes")
-    return _seen(settings, "nodes", "pods") + _bound(settings)
+    return _seen(settings, "nodes", "pods") + _written(settings)
 
 
 def rules_within(settings: Settings) -> list[Manifest]:
     """For one namespace."""
-    return _seen(settings, "pods") + _bound(settings)
+    return _seen(settings, "pods") + _written(settings)
 
 
 def _seen(settings: Settings, *resources: str) -> list[Manifest]:
@@ -44,9 +44,11 @@ def _seen(settings: Settings, *resources: str) -> list[Manifest]:
     return seen
 
 
-def _bound(settings: Settings) -> list[Manifest]:
-    binds = {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]}
-    return [binds] if settings.extender.bind else []
+def _written(settings: Settings) -> list[Manifest]:
+    """Events and bindings are all that it ever writes, each only where it is switched on."""
+    extender = settings.extender
+    created = {"events": extender.events, "pods/binding": extender.bind}
+    return [{"apiGroups": [""], "resources": [what], "verbs": ["create"]} for what, on in created.items() if on]
 
 
 def service_account(name: str, namespace: str) -> Manifest:
@@ -81,5 +83,6 @@ def _named(kind: str, namespace: str | None = None, name: str = NAME) -> Manifes
 
 
 def rbac_text(settings: Settings, account: str = NAME, namespace: str = "kube-system") -> str:
-    comment = ABOUT.format(binding=", and bind pods" if settings.extender.bind else "")
+    written = {", write events": settings.extender.events, ", bind pods": settings.extender.bind}
+    comment = ABOUT.format(written="".join(words for words, on in written.items() if on))
     return documents(comment, [service_account(account, namespace), *rights(settings, account, namespace)])

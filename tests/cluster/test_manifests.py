@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
 import yaml
 
 from serving.configuration import ConfigurationSource
+from serving.manifests.deployment import ACCOUNT_FOLDER
 from serving.manifests.roles import rbac_text
 from serving.manifests.scheduler_config import SchedulerOptions, extender, scheduler_config
 from serving.settings import ModelSettings, SecuritySettings, ServerSettings, Settings
@@ -22,6 +24,7 @@ from tests.serving.listening_sidecar import listening_sidecar
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 REVIEW = "authorization.k8s.io/v1"
+SECRETS = "/api/v1/namespaces/kube-system/secrets"
 
 FORMS = {
     "plain": SchedulerOptions(),
@@ -130,12 +133,39 @@ def test_the_api_server_takes_the_files_of_the_deploy_folder(api_server, file):
 SEEN = {
     *(f"{verb} {what}" for verb in ("list", "watch") for what in ("nodes", "pods")),
     *(f"list metrics.k8s.io/{what}" for what in ("nodes", "pods")),
+    "create events",
 }
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
 RESOURCES = (
     *("nodes", "pods", "pods/binding", "pods/eviction", "pods/exec", "nodes/proxy", "secrets", "configmaps", "events"),
     *("serviceaccounts/token", "metrics.k8s.io/nodes", "metrics.k8s.io/pods", "apps/deployments"),
 )
+
+
+def test_in_the_pod_of_a_second_scheduler_the_sidecar_is_somebody_else(control_plane):
+    """The real controllers make the pod and fill the token; what the token may do is asked of the API server."""
+    admin = control_plane.admin
+    admin.apply_file(DEPLOY / "sidecar.yaml")
+    pod = eventually(lambda: _pod_of(admin, "pilotfish-scheduler"), "the pod of the Deployment")
+    volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
+    found = {
+        container["name"]: volumes[mount["name"]]
+        for container in pod["spec"]["containers"]
+        for mount in container["volumeMounts"]
+        if mount["mountPath"] == ACCOUNT_FOLDER
+    }
+    assert found["pilotfish"]["secret"]["secretName"] == "pilotfish-account"
+    assert "projected" in found["kube-scheduler"], "the token of its pod's account"
+    secret = eventually(lambda: admin.get(f"{SECRETS}/pilotfish-account").get("data"), "a token in the Secret")
+    sidecar = Api(control_plane.url, control_plane.authority.certificate, b64decode(secret["token"]).decode())
+    eventually(lambda: may(sidecar, "list pods"), "the rights of the role", within_s=10)
+    assert not any(may(sidecar, right) for right in ("create pods/binding", "delete pods", "list secrets"))
+    admin.delete("/apis/apps/v1/namespaces/kube-system/deployments/pilotfish-scheduler")
+
+
+def _pod_of(admin: Api, component: str) -> Object | None:
+    pods = admin.get("/api/v1/namespaces/kube-system/pods", labelSelector=f"component={component}")["items"]
+    return pods[0] if pods else None
 
 
 class TestRights:

@@ -112,3 +112,18 @@ def test_in_shadow_mode_the_scheduler_decides_and_the_sidecar_only_notes(
     assert len(noted) == 20
     assert {each["applied"] for each in noted.values()} == {decides}
     assert (set(where.values()) != {favourite}) == decides
+
+
+def test_an_annotation_that_cannot_be_read_is_told_to_its_pod_which_is_scheduled(
+    control_plane, nodes, scheduler, sidecar, namespace
+):
+    scheduler(**configuration_beside(sidecar()))
+    pod = a_pod("hasty")
+    pod["metadata"]["annotations"] = {"latencyHardConstraint": "fast"}
+    create_pods(control_plane.admin, namespace, [pod])
+    wait_until_bound(control_plane.admin, namespace, 1)
+    where = f"/api/v1/namespaces/{namespace}/events"
+    of_ours = {"fieldSelector": "reason=UnreadableAnnotation,involvedObject.name=hasty"}
+    events = eventually(lambda: control_plane.admin.get(where, **of_ours)["items"], "the event")
+    assert [(each["type"], each["source"]["component"]) for each in events] == [("Warning", "pilotfish")]
+    assert events[0]["message"].startswith("annotation latencyHardConstraint is ignored: ")

@@ -3,10 +3,12 @@
 import json
 import socket
 import time
+from dataclasses import replace
 
 import pytest
 from fastapi.testclient import TestClient
 
+from agent.nodetable import NodeTable
 from serving import legacy
 from serving.app import create_app
 from serving.settings import LegacySettings, ModelSettings, Settings
@@ -50,6 +52,25 @@ def test_a_suggestion_is_10_for_the_chosen_node_and_1_for_the_others(port, end):
     reply = send(port, "getSuggestion", end)
     assert reply["candidates"][0] == "idle"
     assert {name: reply[name] for name in reply["candidates"]} == {"idle": 10, "middle": 1, "busy": 1, "small": 1}
+
+
+@pytest.fixture
+def with_addresses(source):
+    nodes = [replace(node, internal_ip=f"10.0.0.{number}") for number, node in enumerate(source.current.nodes)]
+    nodes[-1] = replace(nodes[-1], internal_ip="")
+    source.current = replace(source.current, nodes=NodeTable(nodes))
+
+
+def test_nodes_go_by_their_internal_ip_where_they_have_one(with_addresses, port):
+    set_resources(port)
+    reply = send(port, "getSuggestion")
+    assert reply.pop("candidates") == ["idle", "middle", "small", "busy"]
+    assert reply == {"10.0.0.0": 10, "10.0.0.2": 1, "10.0.0.1": 1, "small": 1, "request": "legacy-1"}
+
+
+def test_a_suggestion_may_be_set_by_name_or_by_internal_ip(with_addresses, port):
+    send(port, 'setSuggestion {"busy": 10, "10.0.0.0": 1, "elsewhere": 1}')
+    assert send(port, "getSuggestion") == {"10.0.0.1": 10, "10.0.0.0": 1, "elsewhere": 1}
 
 
 def test_a_suggestion_belongs_to_its_request_and_is_given_once(port):

@@ -16,7 +16,7 @@ from envs.live.kubernetes.api import ApiServer
 from envs.live.ledger import Ledger
 from envs.live.metrics_api import MetricsApiSource
 from envs.live.prometheus import PrometheusSource
-from serving.measuring import metrics_sources
+from serving.measuring import Measuring, chosen
 from serving.settings import Settings
 from tests.envs.live.conftest import eventually
 from tests.envs.live.scripted_api import ScriptedApi, api_node, api_pod
@@ -159,13 +159,13 @@ def test_token_reaches_the_server_and_no_log(api, serve):
 )
 def test_metrics_come_from_whom_the_settings_name(wanted, address, kinds):
     settings = Settings(cluster={"metrics": wanted}, prometheus={"address": address})
-    sources = metrics_sources(settings, ApiServer(Access("http://127.0.0.1:9")), Ledger())
+    sources = Measuring(settings, ApiServer(Access("http://127.0.0.1:9")), Ledger()).sources
     assert [type(source) for source in sources.values()] == kinds
 
 
 def test_prometheus_without_an_address_is_one_clear_error():
     with pytest.raises(InputError, match="PILOTFISH_PROMETHEUS__ADDRESS"):
-        metrics_sources(Settings(cluster={"metrics": "prometheus"}), ApiServer(Access("http://127.0.0.1:9")), Ledger())
+        chosen(Settings(cluster={"metrics": "prometheus"}))
 
 
 def test_nothing_to_reach_a_cluster_by_is_one_clear_line(tmp_path):

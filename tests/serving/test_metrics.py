@@ -83,7 +83,7 @@ def documented():
 
 
 def test_the_docs_name_exactly_the_metrics_that_are_exported(client, source, documented, metrics, model_folder):
-    metrics.watch_sources({"prometheus": Still(KNOWN)})
+    metrics.watch_sources(lambda: {"prometheus": Still(KNOWN)})
     sidecar = client.app.state.sidecar
     with_model = sidecar.settings.model.model_copy(update={"folder": str(model_folder)})
     sidecar.models.apply(sidecar.settings.model_copy(update={"model": with_model}))

@@ -75,9 +75,9 @@ def test_other_groups_wait_for_a_restart_and_say_so(client, sidecar, change, cap
     change(server={"max_nodes": 1}, ladder={"deadline_ms": 42.0})
     assert sidecar.settings.server.max_nodes == Settings().server.max_nodes > 1
     assert sidecar.settings.ladder.deadline_ms == 42.0
-    assert sidecar.live.waiting == ("server",)
-    assert "settings of server changed: they need a restart" in caplog.text
-    assert client.get("/v1/state").json()["settings"] == {"problem": None, "need_restart": ["server"]}
+    assert sidecar.live.waiting == ("server.max_nodes",)
+    assert "server.max_nodes changed: needs a restart" in caplog.text
+    assert client.get("/v1/state").json()["settings"] == {"problem": None, "need_restart": ["server.max_nodes"]}
 
 
 def test_a_bad_change_keeps_the_old_settings_and_says_so(client, sidecar, caplog):
@@ -93,6 +93,19 @@ def test_a_bad_change_keeps_the_old_settings_and_says_so(client, sidecar, caplog
     assert samples(client)["pilotfish_reloads_total", (("result", "bad"), ("what", "settings"))] == 1
     sidecar.live.reload(ConfigurationSource().read)
     assert client.get("/v1/state").json()["settings"]["problem"] is None
+
+
+def test_what_a_part_refuses_is_in_force_for_nobody(client, sidecar, change):
+    def refuse(settings):
+        raise InputError(f"no deadline of {settings.ladder.deadline_ms:g} ms for me")
+
+    applied = []
+    sidecar.live.check(refuse)
+    sidecar.live.on_change(applied.append)
+    change(ladder={"deadline_ms": 42.0})
+    assert (applied, sidecar.settings.ladder.deadline_ms) == ([], 100.0)
+    assert sidecar.live.problem == "no deadline of 42 ms for me"
+    assert samples(client)["pilotfish_reloads_total", (("result", "bad"), ("what", "settings"))] == 1
 
 
 # --- models

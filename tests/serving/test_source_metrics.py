@@ -23,7 +23,7 @@ KNOWN = LiveMetrics(
 def test_each_source_has_ages_nodes_pods_and_problems():
     found = {
         (family.name, *sample.labels.values()): sample.value
-        for family in SourceCollector({"prometheus": Still(KNOWN)}, wall=lambda: 1000.0).collect()
+        for family in SourceCollector(lambda: {"prometheus": Still(KNOWN)}, wall=lambda: 1000.0).collect()
         for sample in family.samples
     }
     assert found == {
@@ -37,5 +37,5 @@ def test_each_source_has_ages_nodes_pods_and_problems():
 
 def test_sources_are_part_of_the_exposition():
     metrics = Metrics()
-    metrics.watch_sources({"probe": Still(KNOWN)})
+    metrics.watch_sources(lambda: {"probe": Still(KNOWN)})
     assert b'pilotfish_source_nodes{column="rx_mbps",source="probe"} 3.0' in metrics.exposition()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from agent.breaker import Clock
 from envs.live.assembling import ZoneRtt
@@ -22,16 +22,16 @@ ALL_PODS = "/api/v1/pods"
 def live_cluster(
     settings: ClusterSettings,
     api: ApiServer,
-    metrics_for: Callable[[Ledger], MetricsSource],
+    ledger: Ledger,
+    metrics: MetricsSource,
     clock: Clock,
     listeners: Sequence[PodListener] = (),
     protect_annotation: str = "",
 ) -> LiveCluster:
     """Nothing is asked before it is started."""
-    ledger = Ledger()
     rtt = ZoneRtt(settings.same_zone_rtt_ms, settings.zone_rtt_ms)
     followers = watch(settings, api, ledger, clock, protect_annotation)
-    return LiveCluster(ledger, followers, metrics_for(ledger), rtt, clock, listeners=listeners)
+    return LiveCluster(ledger, followers, metrics, rtt, clock, listeners=listeners)
 
 
 def watch(

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import serving.cli
 from serving.configuration import ConfigurationSource
+from serving.manifests.container import image_name
 from serving.manifests.roles import rbac_text, rules
 from serving.manifests.scheduler_config import SchedulerOptions, extender
 from serving.settings import Settings
@@ -57,6 +58,7 @@ SEEN = {
 }
 
 
+TELLS = ("", "events", "create")
 BINDS = ("", "pods/binding", "create")
 
 
@@ -64,12 +66,16 @@ def settings(*assignments: str) -> Settings:
     return ConfigurationSource(assignments=assignments).read().settings
 
 
-def test_it_sees_and_changes_nothing():
-    assert allowed(rules(Settings())) == SEEN
+def test_it_sees_and_writes_events_and_nothing_else():
+    assert allowed(rules(Settings())) == {*SEEN, TELLS}
+
+
+def test_without_events_it_writes_nothing():
+    assert allowed(rules(settings("extender.events=false"))) == SEEN
 
 
 def test_it_may_bind_only_where_that_is_switched_on():
-    assert allowed(rules(settings("extender.bind=true"))) == {*SEEN, BINDS}
+    assert allowed(rules(settings("extender.bind=true"))) == {*SEEN, TELLS, BINDS}
 
 
 def test_the_role_in_the_documents_is_the_one_that_is_generated():
@@ -89,7 +95,7 @@ def test_where_some_namespaces_are_seen_pods_elsewhere_are_not():
     objects = list(yaml.safe_load_all(rbac_text(given)))
     within = [each for each in objects if each["kind"] == "Role"]
     assert [each["metadata"]["namespace"] for each in within] == ["shop", "web"]
-    assert allowed(within[0]["rules"]) == {*(right for right in SEEN if right[1] == "pods"), BINDS}
+    assert allowed(within[0]["rules"]) == {*(right for right in SEEN if right[1] == "pods"), TELLS, BINDS}
     bound = [each for each in objects if each["kind"] == "RoleBinding"]
     assert [each["metadata"]["namespace"] for each in bound] == ["shop", "web"]
 
@@ -98,3 +104,15 @@ def test_the_role_reaches_the_account():
     account, role, binding = yaml.safe_load_all(rbac_text(Settings(), namespace="elsewhere"))
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert binding["subjects"] == [{"kind": "ServiceAccount", **account["metadata"]}]
+
+
+def test_the_way_into_kind_is_written_down_with_the_name_of_the_image():
+    """kind itself needs a container runtime and is not run here; what it is told is looked at."""
+    text = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"kind load docker-image {image_name()} --name pilotfish" in text
+    assert "kind create cluster --name pilotfish --config deploy/kind.yaml" in text
+    assert set(re.findall(r"pilotfish:[0-9][\w.]*", text)) == {image_name()}
+    assert "PILOTFISH_IMAGE ?= pilotfish:$(VERSION)" in makefile
+    nodes = yaml.safe_load((ROOT / "deploy" / "kind.yaml").read_text(encoding="utf-8"))["nodes"]
+    assert [node["role"] for node in nodes] == ["control-plane", "worker", "worker", "worker"]

@@ -10,7 +10,7 @@ import yaml
 from agent.errors import InputError
 from serving.configuration import ConfigurationSource
 from serving.manifests.container import USER_ID
-from serving.manifests.deployment import deployment_text
+from serving.manifests.deployment import ACCOUNT_FOLDER, deployment_text
 from serving.manifests.scheduler_config import SchedulerOptions
 from serving.manifests.static_pod import static_pod_text
 
@@ -117,3 +117,27 @@ def test_everything_is_in_the_namespace_that_was_asked_for():
         "schedulers"
     }
     assert objects["ClusterRoleBinding"]["subjects"][0]["namespace"] == "schedulers"
+
+
+def test_files_of_prometheus_are_mounted_and_the_token_of_the_account_only_once():
+    given = pod_of_deployment(
+        f"prometheus.token_file={ACCOUNT_FOLDER}/token", "prometheus.ca_file=/etc/pilotfish/prometheus/ca.crt"
+    )
+    mounts = {mount["mountPath"]: mount["name"] for mount in containers(given)["pilotfish"]["volumeMounts"]}
+    secrets = {each["name"]: each["secret"]["secretName"] for each in given["volumes"] if "secret" in each}
+    assert secrets[mounts["/etc/pilotfish/prometheus"]] == "pilotfish-prometheus"
+    assert secrets[mounts[ACCOUNT_FOLDER]] == "pilotfish-account"
+
+
+def test_in_a_deployment_the_rights_of_the_sidecar_go_to_its_own_account():
+    text = deployment_text(ConfigurationSource().read(), SchedulerOptions(), "pilotfish:test", "kube-system")
+    bound = {
+        each["roleRef"]["name"]: [subject["name"] for subject in each["subjects"]]
+        for each in yaml.safe_load_all(text)
+        if each["kind"] == "ClusterRoleBinding"
+    }
+    assert bound == {
+        "pilotfish": ["pilotfish"],
+        "system:kube-scheduler": ["pilotfish-scheduler"],
+        "system:volume-scheduler": ["pilotfish-scheduler"],
+    }
