@@ -43,7 +43,7 @@ class LegacyAgent:
         self._number = 0
         self._request = ""
         self._resources: Json | None = None
-        self._suggestion: dict[str, Any] | None = None  # set by hand, for the next question only
+        self._suggestion: Json | None = None  # set by hand, for the next question only
         self._step: Json = {}
         self._commands: dict[str, Callable[[Json], Any]] = {
             "getSuggestion": self._get_suggestion,

@@ -54,8 +54,8 @@ def tmp_volume() -> Manifest:
 def secret_folders(settings: Settings) -> list[PurePosixPath]:
     """Where the files lie that prove who we are and who may ask, each folder once."""
     security, prometheus = settings.security, settings.prometheus
-    files = (security.certificate_file, security.key_file, security.client_ca_file, security.token_file)
-    files += (prometheus.token_file, prometheus.ca_file)
+    ours = (security.certificate_file, security.key_file, security.client_ca_file, security.token_file)
+    files = (*ours, prometheus.token_file, prometheus.ca_file)
     return sorted({PurePosixPath(file).parent for file in files if file})
 
 
