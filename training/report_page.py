@@ -20,7 +20,8 @@ STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; color: #1b1f24; max-width: 1180px; margin: 2em auto; padding: 0 1em; }
 h1 { font-size: 1.7em; } h2 { margin-top: 2.2em; border-bottom: 1px solid #d0d7de; padding-bottom: .2em; }
 table { border-collapse: collapse; margin: .8em 0; font-size: 13px; font-variant-numeric: tabular-nums; }
-.wide { overflow-x: auto; } td, th { padding: .22em .6em; white-space: nowrap; border-bottom: 1px solid #e5e8eb; text-align: right; }
+.wide { overflow-x: auto; }
+td, th { padding: .22em .6em; white-space: nowrap; border-bottom: 1px solid #e5e8eb; text-align: right; }
 td:first-child, th:first-child { text-align: left; } thead th { border-bottom: 2px solid #8c959f; }
 tr.model td { font-weight: 600; background: #eef6fc; } .good { color: #11632b; } .bad { color: #a40e26; }
 .note { color: #57606a; } svg { max-width: 100%; height: auto; display: block; margin: .6em 0; }
