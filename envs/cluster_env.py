@@ -118,8 +118,8 @@ class ClusterEnv(gymnasium.Env[Observation, np.int64]):
     ) -> None:
         self.scenario = load_scenario(scenario) if isinstance(scenario, str) else scenario
         self.reward_name, self._rewarded = reward.lower(), reward_by_name(reward)
-        self.invalid_action = _one_of("invalid_action", invalid_action, ("refuse", "wait"))
-        self.render_mode = _one_of("render_mode", render_mode, (None, *self.metadata["render_modes"]))
+        self.invalid_action = one_of("invalid_action", invalid_action, ("refuse", "wait"))
+        self.render_mode = one_of("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         self.tape_seed = tape_seed
         self.assume = assume
         self.max_nodes = sizes_of(self.scenario).nodes
@@ -252,7 +252,8 @@ def _wanted_tape(options: dict[str, Any] | None) -> int | Tape | None:
     raise InputError(f"options['tape'] is {tape!r}: give the number of a tape, from 0 on, or a Tape")
 
 
-def _one_of(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
+def one_of(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
+    """The value of an argument, refused if it is none of these."""
     if value not in choices:
         raise InputError(f"unknown {name} {value!r}: choose one of {', '.join(map(str, choices))}")
     return value

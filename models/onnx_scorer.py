@@ -61,9 +61,10 @@ class OnnxScorer:
         """Logits ``(..., nodes)`` of one cluster or a batch; values of other nodes mean nothing."""
         lead = candidates.shape[:-1]
         one_batch = (int(np.prod(lead)), candidates.shape[-1])
+        clipped = self.clipped(encoding)
         feed = {
-            "nodes": self._nodes.clipped(encoding.nodes).reshape(*one_batch, len(NODE_FEATURES)),
-            "pod": self._pod.clipped(encoding.pod).reshape(one_batch[0], len(POD_FEATURES)),
+            "nodes": clipped.nodes.reshape(*one_batch, len(NODE_FEATURES)),
+            "pod": clipped.pod.reshape(one_batch[0], len(POD_FEATURES)),
             "mask": np.ascontiguousarray(candidates).reshape(one_batch),
         }
         (scores,) = self._session.run([OUTPUT], feed)
@@ -74,6 +75,10 @@ class OnnxScorer:
         if wrong:
             raise ScoringUnavailable(f"{wrong} scores of model {self.manifest.label} are not finite")
         return values
+
+    def clipped(self, encoding: Encoding) -> Encoding:
+        """As the network gets it: within what training saw."""
+        return Encoding(self._nodes.clipped(encoding.nodes), self._pod.clipped(encoding.pod))
 
     def score(self, state: ClusterState, demand: Demand, candidates: BoolArray) -> FloatArray:
         encoding = encode(state, demand, candidates)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from agent.assumed import ExpectedUse
 from agent.cluster import Pod
-from agent.demand import expected_demand
 from envs.live.cluster import LiveCluster
 from envs.live.kubernetes.access import find_access
 from envs.live.kubernetes.api import ApiServer
@@ -14,6 +12,7 @@ from envs.live.kubernetes.binding import ApiBinder
 from envs.live.kubernetes.connecting import live_cluster
 from envs.live.kubernetes.events import PodEvents
 from envs.live.ledger import Ledger
+from envs.live.placements import AssumedPlacements
 from envs.live.snapshot import Snapshot
 from serving.decide import Decider
 from serving.measuring import Measuring
@@ -21,21 +20,20 @@ from serving.observability import Metrics
 from serving.settings import Settings
 
 
-class Placements:
+class Placements(AssumedPlacements):
     """What the watch shows corrects what we assumed, and completes what we noted."""
 
     def __init__(self, decider: Decider) -> None:
-        self._decider = decider
+        super().__init__(decider.assumed, decider.clock)
+        self._decisions = decider.decisions
 
     def on_bound(self, pod: Pod, node: str, snapshot: Snapshot) -> None:
-        guess = expected_demand(pod, snapshot.observed)
-        expected = ExpectedUse(guess.cpu_millicores, guess.memory_mib, guess.rx_mbps, guess.tx_mbps)
-        self._decider.assumed.seen(pod.uid, node, self._decider.clock(), expected)
-        self._decider.decisions.on_bound(pod.uid, node)
+        super().on_bound(pod, node, snapshot)
+        self._decisions.on_bound(pod.uid, node)
 
     def on_gone(self, uid: str) -> None:
-        self._decider.assumed.deleted(uid)
-        self._decider.decisions.on_ended(uid)
+        super().on_gone(uid)
+        self._decisions.on_ended(uid)
 
 
 class LiveParts(NamedTuple):

@@ -69,11 +69,17 @@ def scheduler_config(
 
 
 @app.command()
-def rbac(namespace: Namespace = "kube-system", config: Config = None, assignments: Set = None) -> None:
+def rbac(
+    training: Annotated[bool, typer.Option("--training", help="For `pilotfish train --live`, which binds.")] = False,
+    namespace: Namespace = "kube-system",
+    config: Config = None,
+    assignments: Set = None,
+) -> None:
     """Print the least rights that the sidecar needs: a service account, a role and its binding."""
-    from serving.manifests.roles import rbac_text
+    from serving.manifests.roles import rbac_text, training_rbac_text
 
-    typer.echo(rbac_text(_configuration(config, assignments).settings, namespace=namespace), nl=False)
+    settings = _configuration(config, assignments).settings
+    typer.echo((training_rbac_text if training else rbac_text)(settings, namespace=namespace), nl=False)
 
 
 def _configuration(config: Path | None, assignments: list[str] | None) -> Configuration:

@@ -6,22 +6,27 @@ from serving.manifests.text import Manifest, documents
 from serving.settings import Settings
 
 NAME = "pilotfish"
+TRAINING_NAME = "pilotfish-training"
 API_GROUP = "rbac.authorization.k8s.io"
 
 ABOUT = """
 What Pilotfish may do: see nodes and pods, and their use where there is a metrics server{written}.
 Written by: pilotfish rbac
 """
+ABOUT_TRAINING = """
+What `pilotfish train --live` may do: see nodes and pods, and bind pods. The sidecar needs none of this.
+Written by: pilotfish rbac --training
+"""
 
 
-def rights(settings: Settings, account: str, namespace: str) -> list[Manifest]:
+def rights(settings: Settings, account: str, namespace: str, role: str = NAME) -> list[Manifest]:
     """The roles and their bindings to a service account; where only some namespaces are seen, a Role in each."""
     seen = settings.cluster.namespaces
     return [
-        {**_named("ClusterRole"), "rules": rules(settings)},
-        binding(NAME, account, namespace),
-        *({**_named("Role", each), "rules": rules_within(settings)} for each in seen),
-        *(_binding_within(each, account, namespace) for each in seen),
+        {**_named("ClusterRole", name=role), "rules": rules(settings)},
+        binding(role, account, namespace),
+        *({**_named("Role", each, role), "rules": rules_within(settings)} for each in seen),
+        *(_binding_within(each, role, account, namespace) for each in seen),
     ]
 
 
@@ -65,10 +70,10 @@ def binding(role: str, account: str, namespace: str) -> Manifest:
     }
 
 
-def _binding_within(within: str, account: str, namespace: str) -> Manifest:
+def _binding_within(within: str, role: str, account: str, namespace: str) -> Manifest:
     return {
-        **_named("RoleBinding", within),
-        "roleRef": {"apiGroup": API_GROUP, "kind": "Role", "name": NAME},
+        **_named("RoleBinding", within, role),
+        "roleRef": {"apiGroup": API_GROUP, "kind": "Role", "name": role},
         "subjects": [_subject(account, namespace)],
     }
 
@@ -86,3 +91,12 @@ def rbac_text(settings: Settings, account: str = NAME, namespace: str = "kube-sy
     written = {", write events": settings.extender.events, ", bind pods": settings.extender.bind}
     comment = ABOUT.format(written="".join(words for words, on in written.items() if on))
     return documents(comment, [service_account(account, namespace), *rights(settings, account, namespace)])
+
+
+def training_rbac_text(settings: Settings, namespace: str = "kube-system") -> str:
+    """For a trainer on the cluster, under a name of its own: what it may do must not become the sidecar's right."""
+    extender = settings.extender.model_copy(update={"bind": True, "events": False})
+    cluster = settings.cluster.model_copy(update={"metrics": "prometheus"})
+    trainer = settings.model_copy(update={"extender": extender, "cluster": cluster})
+    account = service_account(TRAINING_NAME, namespace)
+    return documents(ABOUT_TRAINING, [account, *rights(trainer, TRAINING_NAME, namespace, role=TRAINING_NAME)])

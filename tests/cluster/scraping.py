@@ -32,7 +32,7 @@ class Prometheus:
             return False
 
 
-def start_prometheus(processes: Processes, exporter: str, nodes: Iterable[str], interval_s: int = 1) -> Prometheus:
+def start_prometheus(processes: Processes, exporter: str, nodes: Iterable[str], interval_s: float = 1) -> Prometheus:
     """``exporter`` is its address; it has a page for every node."""
     program = shutil.which("prometheus")
     assert program, "prometheus is missing: tests/system_packages.sh installs the Debian package"
@@ -50,9 +50,9 @@ def start_prometheus(processes: Processes, exporter: str, nodes: Iterable[str], 
     return prometheus
 
 
-def _configuration(path: Path, exporter: str, nodes: Iterable[str], interval_s: int) -> Path:
+def _configuration(path: Path, exporter: str, nodes: Iterable[str], interval_s: float) -> Path:
     targets = [{"targets": [exporter], "labels": {"__metrics_path__": f"/{node}", "node": node}} for node in nodes]
-    interval = f"{interval_s}s"
+    interval = f"{round(1000 * interval_s)}ms"
     configuration = {
         "global": {"scrape_interval": interval, "scrape_timeout": interval},
         "scrape_configs": [{"job_name": "nodes", "static_configs": targets}],

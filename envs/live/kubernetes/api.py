@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -53,6 +54,8 @@ class ApiServer:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._pool = _pool(access)
+        self._open: set[urllib3.BaseHTTPResponse] = set()
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"ApiServer({self._access.url})"
@@ -72,6 +75,14 @@ class ApiServer:
     def post(self, path: str, body: Any, within_s: float, max_bytes: int = 2**20) -> Any:
         with self._response("POST", path, {}, within_s, msgspec.json.encode(body)) as response:
             return _decoded(b"".join(_chunks(response, time.monotonic() + within_s, max_bytes)), msgspec.json.decode)
+
+    def close(self) -> None:
+        """Whoever reads an answer reads no further: a watch would go on for minutes."""
+        with self._lock:
+            for response in self._open:
+                with contextlib.suppress(ValueError, RuntimeError, OSError):  # it ends by itself just now
+                    response.shutdown()
+        self._pool.clear()
 
     @contextlib.contextmanager
     def lines(self, path: str, params: Params, within_s: float) -> Iterator[Iterator[bytes]]:
@@ -95,10 +106,14 @@ class ApiServer:
                 redirect=False,
             )
             try:
+                with self._lock:
+                    self._open.add(response)
                 if response.status not in (200, 201):
                     raise _refusal(response)
                 yield response
             finally:
+                with self._lock:
+                    self._open.discard(response)
                 response.close()  # an answer that was not read to its end leaves no usable connection
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as why:
             raise ApiError(f"{self._access.url}: {_words(why)}") from why

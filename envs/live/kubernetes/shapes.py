@@ -45,6 +45,19 @@ class PodSpec(TypedDict, total=False):
     priority: Any
 
 
+class PlacedContainer(Container, total=False):
+    ports: Any
+
+
+class PlacedPodSpec(PodSpec, total=False):
+    """What somebody must read who places the pod alone, without kube-scheduler's filters."""
+
+    containers: list[PlacedContainer] | None  # type: ignore[misc]
+    topologySpreadConstraints: Any
+    volumes: Any
+    resourceClaims: Any
+
+
 class PodStatus(TypedDict, total=False):
     phase: Any
     conditions: Any
@@ -55,6 +68,12 @@ class PodStatus(TypedDict, total=False):
 class Pod(TypedDict, total=False):
     metadata: Metadata | None
     spec: PodSpec | None
+    status: PodStatus | None
+
+
+class PlacedPod(TypedDict, total=False):
+    metadata: Metadata | None
+    spec: PlacedPodSpec | None
     status: PodStatus | None
 
 
@@ -120,6 +139,7 @@ class Shape:
 
 
 POD, NODE, BOOKMARK = Shape(Pod), Shape(Node), Shape(_OnlyMetadata)
+PLACED_POD = Shape(PlacedPod)
 page_of = msgspec.json.Decoder(Page).decode
 event_of = msgspec.json.Decoder(Event).decode
 status_of = msgspec.json.Decoder(Status).decode

@@ -32,7 +32,7 @@ class NodeSink:
         self._listed = set()
 
     def listed(self, item: Json) -> None:
-        self._listed.add(_metadata(item)[1])
+        self._listed.add(name_of(item)[1])
         self.changed(item)
 
     def finish(self) -> None:
@@ -48,7 +48,7 @@ class NodeSink:
                 self._warned.add(warning)
 
     def removed(self, item: Json) -> None:
-        self._ledger.remove_node(_metadata(item)[1])
+        self._ledger.remove_node(name_of(item)[1])
 
 
 class PodSink:
@@ -65,7 +65,7 @@ class PodSink:
         self._listed = set()
 
     def listed(self, item: Json) -> None:
-        self._listed.add(_metadata(item))
+        self._listed.add(name_of(item))
         self.changed(item)
 
     def finish(self) -> None:
@@ -74,7 +74,7 @@ class PodSink:
         self._known = True
 
     def changed(self, item: Json) -> None:
-        name = _metadata(item)
+        name = name_of(item)
         if fields.text(fields.an_object(item, "status"), "phase") in TERMINAL:
             self._ledger.remove_pod(name)  # it holds nothing any more, whether or not somebody deletes it
             return
@@ -83,7 +83,7 @@ class PodSink:
         self._ledger.set_pod(name, row, pod_from_api(item)[0] if just_bound else None)
 
     def removed(self, item: Json) -> None:
-        self._ledger.remove_pod(_metadata(item))
+        self._ledger.remove_pod(name_of(item))
 
     def _row(self, item: Json) -> PodRow:
         """Names that many pods share are kept once."""
@@ -102,7 +102,7 @@ class PodSink:
         )
 
 
-def _metadata(item: Json) -> PodName:
+def name_of(item: Json) -> PodName:
     metadata = fields.an_object(item, "metadata")
     namespace, name = fields.text(metadata, "namespace"), fields.text(metadata, "name")
     if not name:

@@ -101,8 +101,8 @@ class Follower:
             try:
                 self._follow()
             except Exception as why:  # a defect must not end the watch either
-                wait_s = self._failed(why)
-                self._stopping.wait(wait_s)
+                if not self._stopping.is_set():
+                    self._stopping.wait(self._failed(why))
 
     def _follow(self) -> None:
         if not self._version:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import serving.cli
 from serving.configuration import ConfigurationSource
 from serving.manifests.container import image_name
-from serving.manifests.roles import rbac_text, rules
+from serving.manifests.roles import rbac_text, rules, training_rbac_text
 from serving.manifests.scheduler_config import SchedulerOptions, extender
 from serving.settings import Settings
 
@@ -98,6 +98,14 @@ def test_where_some_namespaces_are_seen_pods_elsewhere_are_not():
     assert allowed(within[0]["rules"]) == {*(right for right in SEEN if right[1] == "pods"), TELLS, BINDS}
     bound = [each for each in objects if each["kind"] == "RoleBinding"]
     assert [each["metadata"]["namespace"] for each in bound] == ["shop", "web"]
+
+
+def test_a_trainer_may_bind_under_a_name_that_is_not_the_sidecars():
+    account, role, binding = yaml.safe_load_all(training_rbac_text(Settings()))
+    assert allowed(role["rules"]) == {*(right for right in SEEN if right[0] == ""), BINDS}
+    assert {each["metadata"]["name"] for each in (account, role, binding)} == {"pilotfish-training"}
+    assert binding["roleRef"]["name"] == "pilotfish-training"
+    assert binding["subjects"] == [{"kind": "ServiceAccount", **account["metadata"]}]
 
 
 def test_the_role_reaches_the_account():
