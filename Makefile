@@ -15,7 +15,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 PILOTFISH_IMAGE ?= pilotfish:$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast fuzz cluster-tools image check bench train-default train-gpu lock clean
+.PHONY: help setup run test test-fast faults soak test-matrix fuzz cluster-tools image check bench train-default train-gpu lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,17 @@ test-fast: $(VENV)/.installed ## the tests without the slow ones
 
 cluster-tools: $(VENV)/.installed ## build etcd, kube-apiserver, kube-scheduler, ... for the tests (once; then kept in the user's cache)
 	@$(VENV)/bin/python -m tests.cluster.building
+
+faults: $(VENV)/.installed cluster-tools ## 200 pods under arrival through every fault on the real control plane, kept in docs/benchmarks/ (10 minutes)
+	@tests/system_packages.sh
+	@PILOTFISH_FAULTS=full $(VENV)/bin/python -m pytest -q tests/cluster/test_faults.py
+
+soak: $(VENV)/.installed cluster-tools ## 50,000 pods created and deleted at 500 nodes, kept in docs/benchmarks/ (MINUTES=30)
+	@tests/system_packages.sh
+	@PILOTFISH_SOAK_MINUTES=$(or $(MINUTES),30) $(VENV)/bin/python -m pytest -q tests/cluster/test_soak.py
+
+test-matrix: $(VENV)/.installed ## the extender against kube-scheduler 1.34, 1.35 and 1.36, kept in docs/benchmarks/
+	@$(VENV)/bin/python -m tests.cluster.matrix
 
 fuzz: $(VENV)/.installed ## 100,000 odd requests (20,000 for each of five properties)
 	@PILOTFISH_FUZZ_CASES=20000 $(VENV)/bin/python -m pytest -q --timeout 0 tests/serving/test_fuzz.py

@@ -123,7 +123,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def _commit() -> str:
+def measured_commit() -> str:
     """The commit that is measured, marked when the tree holds more than it."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     answer = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=False)
@@ -136,7 +136,7 @@ def main(
 ) -> None:
     """Run benchmarks, keep the results, write the page."""
     console = Console()
-    commit = _commit()  # before results are kept beside it
+    commit = measured_commit()  # before results are kept beside it
     for name in which or names():
         try:
             bars = list(run(name, traces=traces))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import json
 import ssl
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,6 +53,16 @@ class Api:
 
     def delete(self, path: str, **query: str) -> Object:
         return self._ask("DELETE", path, params=query)
+
+    def watch(self, path: str, version: str, silent_s: float = 60.0) -> Iterator[Object]:
+        """Events after that version, until the connection ends."""
+        query = {"watch": "true", "resourceVersion": version}
+        with self._client.stream("GET", path, params=query, timeout=httpx.Timeout(5.0, read=silent_s)) as reply:
+            if not reply.is_success:
+                reply.read()
+                raise Refused(reply)
+            for line in reply.iter_lines():
+                yield json.loads(line)
 
     def is_ready(self) -> bool:
         try:

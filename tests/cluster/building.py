@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +25,15 @@ SOURCES = Path(__file__).parent / "tools"
 KUBERNETES_VERSION = "v1.35.4"
 SAY_EVERY_S = 10.0
 
-# Without it the parts call themselves v0.0.0-master.
-KUBERNETES_FLAGS = f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}"
+MATRIX_VERSIONS = {"1.34": "v1.34.4", "1.36": "v1.36.3"}  # of kube-scheduler alone, beside the one above
+
+
+def _flags_of(version: str) -> str:
+    """Without them the parts call themselves v0.0.0-master."""
+    return f"-s -w -X k8s.io/component-base/version.gitVersion={version}"
+
+
+KUBERNETES_FLAGS = _flags_of(KUBERNETES_VERSION)
 
 KWOK_MODULE = "sigs.k8s.io/kwok"
 KWOK_MANIFESTS = {  # what KWOK run alone has to be given, from the folder kustomize of its module
@@ -55,7 +62,11 @@ PROGRAMS = (
     *(Program(name, f"k8s.io/kubernetes/cmd/{name}", "controlplane", KUBERNETES_FLAGS) for name in KUBERNETES_PROGRAMS),
     Program("kwok", "sigs.k8s.io/kwok/cmd/kwok", "kwok"),
 )
-BY_NAME = {program.name: program for program in PROGRAMS}
+MATRIX = tuple(
+    Program(f"kube-scheduler-{minor}", "k8s.io/kubernetes/cmd/kube-scheduler", f"scheduler-{minor}", _flags_of(version))
+    for minor, version in MATRIX_VERSIONS.items()
+)
+BY_NAME = {program.name: program for program in (*PROGRAMS, *MATRIX)}
 
 
 class ToolMissing(Exception):
@@ -79,19 +90,22 @@ def tool(name: str) -> Path:
     module = BY_NAME[name].module if name in BY_NAME else "kwok"
     path = folder_of(module) / name
     if not path.exists():
-        raise ToolMissing(f"{name} is not built yet: run `make cluster-tools` (10 to 30 minutes, once)")
+        target = "test-matrix" if name.startswith("kube-scheduler-") else "cluster-tools"
+        raise ToolMissing(f"{name} is not built yet: run `make {target}` (10 to 30 minutes, once)")
     return path
 
 
-def build_all() -> None:
+def build_all(programs: Sequence[Program] = PROGRAMS) -> None:
+    """Those of them that are not there yet."""
     cache_folder().mkdir(parents=True, exist_ok=True)
     with _only_one_builder():
-        missing = [program for program in PROGRAMS if not (folder_of(program.module) / program.name).exists()]
+        missing = [program for program in programs if not (folder_of(program.module) / program.name).exists()]
         if not missing:
             return
-        modules = [SOURCES / module for module in sorted({program.module for program in PROGRAMS})]
-        go = go_command(needed_version(modules), cache_folder())
-        _keep_kwok_manifests(go)
+        modules = sorted({program.module for program in programs})
+        go = go_command(needed_version([SOURCES / module for module in modules]), cache_folder())
+        if "kwok" in modules:
+            _keep_kwok_manifests(go)
         for program in missing:
             _build(go, program)
 

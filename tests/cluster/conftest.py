@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.cluster.objects import NODES, a_node, create_nodes
 from tests.cluster.processes import Daemon, Processes
 
 LOGS_VARIABLE = "PILOTFISH_CLUSTER_LOGS"
+NewProcesses = Callable[[str], AbstractContextManager[Processes]]
 FOLDER = pytest.StashKey[Path]()
 FAILED = pytest.StashKey[bool]()
 
@@ -29,17 +31,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def processes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
-    """The programs of this run; their logs are kept when a test fails, or where ``PILOTFISH_CLUSTER_LOGS`` says."""
+def new_processes(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> NewProcesses:
+    """Programs by themselves; their logs are kept when a test fails, or where ``PILOTFISH_CLUSTER_LOGS`` says."""
     kept = os.environ.get(LOGS_VARIABLE)
-    folder = Path(kept).absolute() if kept else tmp_path_factory.mktemp("cluster")
-    folder.mkdir(parents=True, exist_ok=True)
-    request.config.stash[FOLDER] = folder
-    running = Processes(folder)
-    yield running
-    running.stop_all()
-    if not kept and not request.config.stash.get(FAILED, False):
-        shutil.rmtree(folder)
+
+    @contextmanager
+    def started(name: str) -> Iterator[Processes]:
+        folder = Path(kept).absolute() / name if kept else tmp_path_factory.mktemp(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        pytestconfig.stash[FOLDER] = folder
+        running = Processes(folder)
+        try:
+            yield running
+        finally:
+            running.stop_all()
+        if not kept and not pytestconfig.stash.get(FAILED, False):
+            shutil.rmtree(folder)
+
+    return started
+
+
+@pytest.fixture(scope="session")
+def processes(new_processes: NewProcesses) -> Iterator[Processes]:
+    """The programs that the tests of this folder share."""
+    with new_processes("cluster") as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

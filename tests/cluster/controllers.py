@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from pathlib import Path
 
@@ -15,7 +16,12 @@ from tests.cluster.identities import CONTROLLER_MANAGER, SCHEDULER
 from tests.cluster.processes import Daemon, free_port
 
 KWOK_ACCOUNT = ("kube-system", "kwok-controller")
+SCHEDULER_TOOL = "kube-scheduler"
+SCHEDULER_VARIABLE = "PILOTFISH_KUBE_SCHEDULER"  # the name of another one: tests.cluster.matrix
 SCHEDULER_API = "kubescheduler.config.k8s.io/v1"
+
+# KWOK leaves the readiness of a node with this label as it is: how a test makes a node NotReady.
+DARK_LABEL = "pilotfish.io/dark"
 
 # Requests a second: the defaults (50 for the scheduler, 20 for the controllers) would be what a test measures.
 CLIENT_QPS = 1000
@@ -39,12 +45,18 @@ def start_controller_manager(cluster: ApiServer) -> Daemon:
     return daemon
 
 
-def start_scheduler(cluster: ApiServer, **configuration: object) -> Daemon:
-    """kube-scheduler with these fields of KubeSchedulerConfiguration, for example ``extenders``."""
+def start_scheduler(cluster: ApiServer, election: Object | None = None, **configuration: object) -> Daemon:
+    """kube-scheduler with these fields of KubeSchedulerConfiguration, for example ``extenders``.
+
+    Without ``election`` (its ``leaderElection``) it is alone and leads at once.
+    """
     port, kubeconfig = free_port(), cluster.kubeconfig_of(SCHEDULER)
+    configuration["leaderElection"] = election or {"leaderElect": False}
     written = _scheduler_configuration(cluster.folder / f"kube-scheduler-{port}.yaml", kubeconfig, configuration)
     options = [f"--config={written}", *_secure_port(cluster, port, kubeconfig), "--v=2"]
-    daemon = cluster.processes.start("kube-scheduler", tool("kube-scheduler"), options)
+    daemon = cluster.processes.start(
+        "kube-scheduler", tool(os.environ.get(SCHEDULER_VARIABLE, SCHEDULER_TOOL)), options
+    )
     daemon.wait_until(lambda: _answers(cluster, port))
     return daemon
 
@@ -55,7 +67,7 @@ def start_kwok(cluster: ApiServer) -> Daemon:
     port = free_port()
     options = [
         f"--kubeconfig={cluster.kubeconfig_of_service_account(*KWOK_ACCOUNT)}",
-        f"--config={tool('kwok-stages.yaml')}",
+        f"--config={_stages(cluster.folder / 'kwok-stages.yaml')}",
         "--manage-all-nodes=true",
         f"--server-address={LOOPBACK}:{port}",
     ]
@@ -64,12 +76,20 @@ def start_kwok(cluster: ApiServer) -> Daemon:
     return daemon
 
 
+def _stages(path: Path) -> Path:
+    stages = list(yaml.safe_load_all(tool("kwok-stages.yaml").read_text()))
+    (initialize,) = [stage for stage in stages if stage["metadata"]["name"] == "node-initialize"]
+    dark = {"key": f'.metadata.labels["{DARK_LABEL}"]', "operator": "DoesNotExist"}
+    initialize["spec"]["selector"]["matchExpressions"].append(dark)
+    path.write_text(yaml.safe_dump_all(stages))
+    return path
+
+
 def _scheduler_configuration(path: Path, kubeconfig: Path, given: Object) -> Path:
     ours = {
         "apiVersion": SCHEDULER_API,
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": str(kubeconfig), "qps": CLIENT_QPS, "burst": CLIENT_QPS},
-        "leaderElection": {"leaderElect": False},
     }
     path.write_text(yaml.safe_dump(given | ours))
     return path

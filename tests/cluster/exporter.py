@@ -9,9 +9,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tests.cluster.api import Api
+import httpx
+
+from tests.cluster.api import Api, Refused
 from tests.cluster.apiserver import LOOPBACK
 from tests.cluster.tape_objects import node_number, pod_number
 from tests.cluster.truth import Truth
@@ -24,12 +27,13 @@ class Exporter:
 
     def __init__(self, truth: Truth, admin: Api, namespace: str) -> None:
         self.truth = truth
+        self.clock_ahead_s: float | None = None  # set: samples carry the time of a clock that is so wrong
         self._admin = admin
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
         self._tick_every_s = float(truth.tape.tick_s) / truth.speed
         self._running: set[int] = set()
         self._stopping = threading.Event()
-        self._server = ThreadingHTTPServer((LOOPBACK, 0), _handler_of(truth))
+        self._server = ThreadingHTTPServer((LOOPBACK, 0), _handler_of(self.page))
         self._threads = [
             threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True),
             threading.Thread(target=self._repeat, args=(self._look, LOOK_EVERY_S), daemon=True),
@@ -39,6 +43,13 @@ class Exporter:
     @property
     def address(self) -> str:
         return f"{LOOPBACK}:{self._server.server_port}"
+
+    def page(self, node: int) -> str:
+        page = self.truth.page(node)
+        if self.clock_ahead_s is None:
+            return page
+        stamp_ms = round((time.time() + self.clock_ahead_s) * 1000)
+        return "".join(f"{line} {stamp_ms}\n" for line in page.splitlines())
 
     def start(self) -> None:
         for thread in self._threads:
@@ -53,7 +64,10 @@ class Exporter:
 
     def _look(self) -> None:
         """Which pods are bound where, and which are gone."""
-        listed = self._admin.get(self._pods, resourceVersion="0")["items"]
+        try:
+            listed = self._admin.get(self._pods, resourceVersion="0")["items"]
+        except (httpx.TransportError, Refused):
+            return  # an API server that is away: pods run on where they are
         bound = {
             pod_number(pod["metadata"]["name"]): node_number(pod["spec"]["nodeName"])
             for pod in listed
@@ -72,15 +86,16 @@ class Exporter:
             due_s += every_s
 
 
-def _handler_of(truth: Truth) -> type[BaseHTTPRequestHandler]:
+def _handler_of(page: Callable[[int], str]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = truth.page(node_number(self.path.strip("/"))).encode()
+            body = page(node_number(self.path.strip("/"))).encode()
             self.send_response(200)
             self.send_header("Content-Type", "text/plain; version=0.0.4")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            with suppress(OSError):  # who asked may be gone: Prometheus is killed, too
+                self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
             """Nobody reads that a scrape has come."""

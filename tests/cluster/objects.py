@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tests.cluster.api import Api, Object, eventually
+from tests.cluster.controllers import DARK_LABEL
 
 NODES = "/api/v1/nodes"
 ZONE_LABEL = "topology.kubernetes.io/zone"
@@ -31,16 +32,22 @@ def a_pod(name: str, cpu: str = "100m", memory: str = "64Mi", **spec: object) ->
     }
 
 
-def create_nodes(admin: Api, nodes: Iterable[Object]) -> list[str]:
+def create_nodes(admin: Api, nodes: Iterable[Object], within_s: float = 30.0) -> list[str]:
     """Create them, and wait until KWOK has made each Ready and the controllers have taken the taints away."""
     names = {admin.create(NODES, node)["metadata"]["name"] for node in nodes}
-    eventually(lambda: names <= usable_nodes(admin), f"all of {len(names)} nodes Ready and without taint")
+    eventually(lambda: names <= usable_nodes(admin), f"all of {len(names)} nodes Ready and without taint", within_s)
     return sorted(names)
 
 
 def usable_nodes(admin: Api) -> set[str]:
     listed = admin.get(NODES)["items"]
-    return {node["metadata"]["name"] for node in listed if is_ready(node) and not node["spec"].get("taints")}
+    return {node["metadata"]["name"] for node in listed if is_usable(node)}
+
+
+def is_usable(node: Object) -> bool:
+    """Cordoned nodes and those that are not Ready carry a taint soon after; it is what the scheduler goes by."""
+    spec = node["spec"]
+    return is_ready(node) and not spec.get("taints") and not spec.get("unschedulable")
 
 
 def is_ready(node: Object) -> bool:
@@ -50,6 +57,16 @@ def is_ready(node: Object) -> bool:
 
 def cordon(admin: Api, name: str, cordoned: bool = True) -> None:
     admin.merge(f"{NODES}/{name}", {"spec": {"unschedulable": cordoned}})
+
+
+def darken(admin: Api, name: str) -> None:
+    """Its kubelet says NotReady, and goes on saying so."""
+    admin.merge(f"{NODES}/{name}", {"metadata": {"labels": {DARK_LABEL: "true"}}})
+    admin.merge(f"{NODES}/{name}/status", {"status": {"conditions": [{"type": "Ready", "status": "False"}]}})
+
+
+def lighten(admin: Api, name: str) -> None:
+    admin.merge(f"{NODES}/{name}", {"metadata": {"labels": {DARK_LABEL: None}}})
 
 
 def create_pods(admin: Api, namespace: str, pods: Iterable[Object]) -> None:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 READY_WITHIN_S = 50.0  # below the limit of a test, so that the message is ours
 STOP_WITHIN_S = 10.0
@@ -23,10 +24,11 @@ class NotReady(Exception):
 class Daemon:
     """One running program."""
 
-    def __init__(self, name: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, name: str, process: subprocess.Popen[bytes], log: Path, given: Mapping[str, str]) -> None:
         self.name = name
         self.process = process
         self.log = log
+        self.environment = given  # beside what the tests themselves have
         self.ready_after_s = 0.0
         self._began_s = time.monotonic()
 
@@ -75,7 +77,7 @@ class Processes:
         self._reaper = subprocess.Popen(reaper, stdin=subprocess.PIPE, start_new_session=True)
 
     def start(
-        self, name: str, program: Path, options: Sequence[str], environment: Mapping[str, str] | None = None
+        self, name: str, program: Path, options: Sequence[str], environment: Mapping[str, str] = MappingProxyType({})
     ) -> Daemon:
         log = self._new_log(name)
         with log.open("wb") as output:
@@ -85,13 +87,19 @@ class Processes:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=self.folder,
-                env=os.environ | environment if environment else None,
+                env=os.environ | environment,
                 start_new_session=True,  # Ctrl-C is for the tests, which then stop the programs in order
             )
         self._tell_reaper(f"watch {process.pid}")
-        daemon = Daemon(name, process, log)
+        daemon = Daemon(name, process, log, environment)
         self.daemons.append(daemon)
         return daemon
+
+    def start_again(self, ended: Daemon) -> Daemon:
+        """The same program with the same options."""
+        self.daemons.remove(ended)
+        program, *options = (str(part) for part in ended.process.args)
+        return self.start(ended.name, Path(program), options, ended.environment)
 
     def remove_in_the_end(self, folder: Path) -> None:
         """Data that nobody wants to read after a test run, even one that is killed."""

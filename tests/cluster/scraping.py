@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import yaml
 
+from tests.cluster.api import Object
 from tests.cluster.apiserver import LOOPBACK
 from tests.cluster.processes import Daemon, Processes, free_port
 
@@ -32,14 +33,17 @@ class Prometheus:
             return False
 
 
-def start_prometheus(processes: Processes, exporter: str, nodes: Iterable[str], interval_s: float = 1) -> Prometheus:
-    """``exporter`` is its address; it has a page for every node."""
+def start_prometheus(
+    processes: Processes, exporter: str, nodes: Iterable[str], interval_s: float = 1, out_of_order: str = ""
+) -> Prometheus:
+    """``exporter`` is its address; it has a page for every node. ``out_of_order``: how late a sample may come."""
     program = shutil.which("prometheus")
     assert program, "prometheus is missing: tests/system_packages.sh installs the Debian package"
     port, data = free_port(), processes.folder / "prometheus"
     processes.remove_in_the_end(data)
+    file = processes.folder / "prometheus.yaml"
     options = [
-        f"--config.file={_configuration(processes.folder / 'prometheus.yaml', exporter, nodes, interval_s)}",
+        f"--config.file={_configuration(file, exporter, nodes, interval_s, out_of_order)}",
         f"--storage.tsdb.path={data}",
         f"--web.listen-address={LOOPBACK}:{port}",
         "--log.level=warn",
@@ -50,12 +54,14 @@ def start_prometheus(processes: Processes, exporter: str, nodes: Iterable[str], 
     return prometheus
 
 
-def _configuration(path: Path, exporter: str, nodes: Iterable[str], interval_s: float) -> Path:
+def _configuration(path: Path, exporter: str, nodes: Iterable[str], interval_s: float, out_of_order: str) -> Path:
     targets = [{"targets": [exporter], "labels": {"__metrics_path__": f"/{node}", "node": node}} for node in nodes]
     interval = f"{round(1000 * interval_s)}ms"
-    configuration = {
+    configuration: Object = {
         "global": {"scrape_interval": interval, "scrape_timeout": interval},
         "scrape_configs": [{"job_name": "nodes", "static_configs": targets}],
     }
+    if out_of_order:
+        configuration["storage"] = {"tsdb": {"out_of_order_time_window": out_of_order}}
     path.write_text(yaml.safe_dump(configuration))
     return path

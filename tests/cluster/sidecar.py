@@ -32,9 +32,9 @@ class Sidecar:
     def url(self) -> str:
         return f"http://{LOOPBACK}:{self.port}"
 
-    def decisions(self) -> list[Object]:
+    def decisions(self, limit: int = 1000) -> list[Object]:
         """Newest first."""
-        found: list[Object] = self._get("/v1/decisions?limit=1000").json()["decisions"]
+        found: list[Object] = self._get(f"/v1/decisions?limit={limit}").json()["decisions"]
         return found
 
     def state(self) -> Object:
@@ -67,8 +67,12 @@ def start_sidecar(cluster: ApiServer, port: int | None = None, **settings: Any) 
 
 
 def configuration_beside(sidecar: Sidecar) -> Object:
+    return configuration_for(sidecar.url)
+
+
+def configuration_for(url: str) -> Object:
     """What an operator gives kube-scheduler: the output of ``pilotfish scheduler-config``."""
-    printed = subprocess.check_output([*PILOTFISH, "scheduler-config", "--url", sidecar.url], text=True)
+    printed = subprocess.check_output([*PILOTFISH, "scheduler-config", "--url", url], text=True)
     configuration: Object = yaml.safe_load(printed)
     return configuration
 

@@ -16,7 +16,7 @@ REPOSITORY = Path(__file__).parents[2]
 RUN_THAT_WAITS = """
 import json, os, time
 from pathlib import Path
-from tests.cluster.conftest import api_server, processes
+from tests.cluster.conftest import api_server, new_processes, processes
 
 def test_waits(api_server):
     pids = [daemon.process.pid for daemon in api_server.processes.daemons]

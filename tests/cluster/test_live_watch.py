@@ -18,6 +18,7 @@ from envs.live.kubernetes.access import Access, from_kubeconfig
 from envs.live.kubernetes.api import ApiServer as Client
 from envs.live.kubernetes.binding import ApiBinder
 from envs.live.kubernetes.connecting import live_cluster
+from envs.live.ledger import Ledger
 from envs.live.metrics import NoMetrics
 from envs.live.snapshot import Snapshot
 from tests.cluster.api import eventually
@@ -93,7 +94,7 @@ def heard() -> Heard:
 @pytest.fixture
 def cluster(access: Access, pods: str, heard: Heard) -> Iterator[LiveCluster]:
     settings = ClusterSettings(page_items=PAGE_ITEMS, watch_s=5.0)
-    live = live_cluster(settings, Client(access), lambda ledger: NoMetrics(), time.monotonic, [heard])
+    live = live_cluster(settings, Client(access), Ledger(), NoMetrics(), time.monotonic, [heard])
     live.start()
     eventually(lambda: live.snapshot() is not None, "a first snapshot")
     yield live
@@ -155,9 +156,7 @@ def test_killed_api_server_is_said_and_what_happened_meanwhile_is_found(server, 
     seen(cluster, running_on("a", 1), "a pod", VISIBLE_WITHIN_S)
     server.daemon.kill()
     eventually(lambda: cluster.problems(), "it is said")
-    restarted = [str(part) for part in server.daemon.process.args]
-    daemon = server.processes.start("kube-apiserver", Path(restarted[0]), restarted[1:])
-    daemon.wait_until(server.admin.is_ready)
+    server.processes.start_again(server.daemon).wait_until(server.admin.is_ready)
     server.admin.create(pods, a_pod("after", nodeName="a"))
     server.admin.delete(f"{pods}/before", gracePeriodSeconds="0")
     eventually(lambda: not cluster.problems(), "the watches are open again", within_s=40.0)
@@ -169,7 +168,7 @@ def test_killed_api_server_is_said_and_what_happened_meanwhile_is_found(server, 
 def test_without_the_right_to_see_pods_it_says_so(server, pods):
     create_service_account(server.admin, NAMESPACE, "stranger")
     nobody = from_kubeconfig(str(server.kubeconfig_of_service_account(NAMESPACE, "stranger")))
-    live = live_cluster(ClusterSettings(), Client(nobody), lambda ledger: NoMetrics(), time.monotonic)
+    live = live_cluster(ClusterSettings(), Client(nobody), Ledger(), NoMetrics(), time.monotonic)
     live.start()
     eventually(lambda: any("403" in each and "pods" in each for each in live.problems()), "the problem is said")
     assert live.snapshot() is None

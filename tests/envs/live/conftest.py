@@ -11,6 +11,7 @@ from envs.live.kubernetes import backoff
 from envs.live.kubernetes.access import Access
 from envs.live.kubernetes.api import ApiServer
 from envs.live.kubernetes.connecting import live_cluster
+from envs.live.ledger import Ledger
 from envs.live.metrics import LiveMetrics
 from tests.envs.live.scripted_api import ScriptedApi
 
@@ -82,7 +83,8 @@ def cluster_of(given_metrics, heard):
         cluster = live_cluster(
             ClusterSettings(**(QUICK | settings)),
             ApiServer(Access(url, authorization=lambda: "Bearer of-the-test")),
-            lambda ledger: given_metrics,
+            Ledger(),
+            given_metrics,
             time.monotonic,
             [heard],
             "pilotfish.io/protected",

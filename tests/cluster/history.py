@@ -1,0 +1,130 @@
+"""What happened to every pod and node, written down by watches of the tests' own: the evidence of a fault test.
+
+A watch that breaks begins again with a list, so nothing that lasts is missed while the API server is away.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import httpx
+
+from agent.quantities import millicores
+from tests.cluster.api import Api, Object, Refused
+from tests.cluster.objects import NODES, is_usable
+
+RETRY_AFTER_S = 0.1
+
+# kube-scheduler hears of a change by a watch, too: for so long after it a pod may still go by what was true before.
+GRACE_S = 1.0
+
+Note = Callable[[Object, bool], None]  # an object as it is now, and whether it is gone
+
+
+@dataclass
+class PodStory:
+    name: str
+    millicores: int
+    nodes: list[str] = field(default_factory=list)  # two: bound twice
+    bound_at_s: float = float("inf")
+    misplaced: str = ""  # why the node was no place for it at that moment
+
+
+@dataclass
+class NodeStory:
+    millicores: int = 0
+    taken: dict[str, int] = field(default_factory=dict)  # by the UID of a pod
+    states: list[tuple[float, bool]] = field(default_factory=list)  # since when usable, or not
+
+    def was_usable(self, begin_s: float, end_s: float) -> bool:
+        """At any moment between."""
+        untils = [since_s for since_s, _ in self.states[1:]] + [float("inf")]
+        spans = zip(self.states, untils, strict=True)
+        return any(usable and since_s <= end_s and until_s >= begin_s for (since_s, usable), until_s in spans)
+
+
+class History:
+    """Written from ``start`` to ``stop``; pods go by their UID, nodes by their name."""
+
+    def __init__(self, admin: Api, namespace: str) -> None:
+        self.pods: dict[str, PodStory] = {}
+        self.nodes: defaultdict[str, NodeStory] = defaultdict(NodeStory)
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        paths: dict[str, Note] = {NODES: self._node, f"/api/v1/namespaces/{namespace}/pods": self._pod}
+        self._threads = [
+            threading.Thread(target=self._follow, args=(admin, path, note), daemon=True) for path, note in paths.items()
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """The threads end with their watches; nobody waits for that."""
+        self._stopping.set()
+
+    def bound(self) -> dict[str, PodStory]:
+        """By name. A pod that is gone again was bound all the same."""
+        with self._lock:
+            return {pod.name: pod for pod in self.pods.values() if pod.nodes}
+
+    def _follow(self, admin: Api, path: str, note: Note) -> None:
+        known: dict[str, Object] = {}  # by UID
+
+        def noted(item: Object, gone: bool) -> None:
+            known.pop(item["metadata"]["uid"], None) if gone else known.update({item["metadata"]["uid"]: item})
+            with self._lock:
+                note(item, gone)
+
+        while not self._stopping.is_set():
+            try:
+                self._list_and_watch(admin, path, known, noted)
+            except (httpx.TransportError, Refused, json.JSONDecodeError):
+                self._stopping.wait(RETRY_AFTER_S)
+
+    def _list_and_watch(self, admin: Api, path: str, known: dict[str, Object], noted: Note) -> None:
+        listed = admin.get(path)
+        there = {item["metadata"]["uid"]: item for item in listed["items"]}
+        for uid in known.keys() - there.keys():
+            noted(known[uid], True)
+        for item in there.values():
+            noted(item, False)
+        for event in admin.watch(path, listed["metadata"]["resourceVersion"]):
+            if self._stopping.is_set() or event["type"] == "ERROR":
+                return
+            noted(event["object"], event["type"] == "DELETED")
+
+    def _node(self, node: Object, gone: bool) -> None:
+        story = self.nodes[node["metadata"]["name"]]
+        story.millicores = millicores(node["status"]["allocatable"]["cpu"])
+        usable = not gone and is_usable(node)
+        if not story.states or story.states[-1][1] != usable:
+            story.states.append((time.monotonic(), usable))
+
+    def _pod(self, pod: Object, gone: bool) -> None:
+        uid, name = pod["metadata"]["uid"], pod["spec"].get("nodeName")
+        story = self.pods.setdefault(uid, PodStory(pod["metadata"]["name"], _requested(pod)))
+        if gone:
+            self.nodes[name or ""].taken.pop(uid, None)
+        elif name and name not in story.nodes:
+            self._note_binding(uid, story, name)
+
+    def _note_binding(self, uid: str, pod: PodStory, name: str) -> None:
+        node, now_s = self.nodes[name], time.monotonic()
+        pod.nodes.append(name)
+        pod.bound_at_s = min(pod.bound_at_s, now_s)
+        node.taken[uid] = pod.millicores
+        if not node.was_usable(now_s - GRACE_S, now_s):
+            pod.misplaced = f"{pod.name}: {name} was cordoned, tainted, not ready or gone"
+        if sum(node.taken.values()) > node.millicores:
+            pod.misplaced = f"{pod.name}: {name} was full, {sum(node.taken.values())} of {node.millicores} millicores"
+
+
+def _requested(pod: Object) -> int:
+    return sum(millicores(each["resources"]["requests"]["cpu"]) for each in pod["spec"]["containers"])

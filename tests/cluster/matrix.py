@@ -1,0 +1,54 @@
+"""The extender against several versions of kube-scheduler: ``make test-matrix``.
+
+Only kube-scheduler changes; the rest of the control plane stays. A version that does not build with the Go that there
+is says so in its row.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.cluster.api import Object
+from tests.cluster.building import BY_NAME, MATRIX, PROGRAMS, build_all, tool
+from tests.cluster.controllers import SCHEDULER_TOOL, SCHEDULER_VARIABLE
+from tests.cluster.results import MATRIX as PAGE
+from tests.cluster.results import keep
+
+TESTS = "tests/cluster/test_sidecar.py"
+COUNTS = ("tests", "failures", "errors", "skipped")
+
+
+def row_of(program: str) -> Object:
+    """What came of the tests with this program as kube-scheduler."""
+    with TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = [sys.executable, "-m", "pytest", "-q", TESTS, "-p", "no:cacheprovider", f"--junit-xml={report}"]
+        subprocess.run(command, env=os.environ | {SCHEDULER_VARIABLE: program}, check=False)
+        (suite,) = ElementTree.parse(report).getroot().iter("testsuite")
+    counts = {name: int(suite.get(name, "0")) for name in COUNTS}
+    said = subprocess.check_output([tool(program), "--version"], text=True).split()
+    passed = counts["tests"] - counts["failures"] - counts["errors"] - counts["skipped"]
+    return {"version": said[-1], "tests": counts["tests"], "passed": passed}
+
+
+def main() -> None:
+    build_all(PROGRAMS)
+    rows = []
+    for program in (BY_NAME[SCHEDULER_TOOL], *MATRIX):
+        try:
+            build_all([program])
+            rows.append(row_of(program.name))
+        except SystemExit as why:
+            rows.append({"version": program.name, "tests": 0, "passed": str(why)})
+    keep(PAGE, sorted(rows, key=lambda row: str(row["version"])))
+    if any(row["passed"] != row["tests"] for row in rows):
+        raise SystemExit(f"test-matrix: not every version passed: {rows}")
+
+
+if __name__ == "__main__":
+    main()
