@@ -98,6 +98,7 @@ class Assumed:
         self._table = _free_rows(_FIRST_ROWS)
         self._row_of: dict[str, int] = {}
         self._nodes: dict[str, int] = {}  # names heard of, numbered
+        self._index: tuple[Mapping[str, int], IntArray] = ({}, np.zeros(0, dtype=np.int64))
         self._free = list(range(_FIRST_ROWS))
         self._lock = threading.Lock()  # decisions write, the watch corrects
 
@@ -149,7 +150,7 @@ class Assumed:
             counted = self._table["until_s"] > now_s
             if without_uid in self._row_of:
                 counted[self._row_of[without_uid]] = False
-            index = np.array([index_of.get(name, _GONE) for name in self._nodes], dtype=np.int64)
+            index = self._places(index_of)
             rows = _taken({name: self._table[name] for name in _NUMBERS}, np.flatnonzero(counted))
         nodes = index[rows["node"]]
         if np.any(nodes == _GONE):
@@ -159,6 +160,14 @@ class Assumed:
         provisional = np.flatnonzero(rows["provisional"])
         state = _with_requests(state, _taken(rows, provisional), nodes[provisional])
         return _with_pending(state, rows, nodes, now_s, self._window_s)
+
+    def _places(self, index_of: Mapping[str, int]) -> IntArray:
+        """Where the state has each of our nodes; found anew only when either side has changed."""
+        known, index = self._index
+        if known is not index_of or len(index) != len(self._nodes):
+            index = np.array([index_of.get(name, _GONE) for name in self._nodes], dtype=np.int64)
+            self._index = index_of, index
+        return index
 
     def _is_bound(self, uid: str) -> bool:
         return uid in self._row_of and not self._table["provisional"][self._row_of[uid]]
@@ -179,6 +188,7 @@ class Assumed:
             self._free.append(row)
         if not self._row_of:
             self._nodes.clear()  # or the names of removed nodes would stay for ever
+            self._index = {}, np.zeros(0, dtype=np.int64)
 
     def _expire(self, now_s: float) -> None:
         until_s = self._table["until_s"]

@@ -159,10 +159,11 @@ class ClusterState:
 
     def take(self, nodes: IntArray) -> ClusterState:
         """The same state for some of the nodes, in the order asked (one cluster only)."""
-        columns: dict[str, Any] = {
-            column.name: getattr(self, column.name)[nodes] for column in fields(self) if column.name != "zone_rtt_ms"
-        }
-        return replace(self, **columns)
+        columns: dict[str, Any] = {name: getattr(self, name)[nodes] for name in _OF_NODES}
+        return ClusterState(**columns, zone_rtt_ms=self.zone_rtt_ms)
+
+
+_OF_NODES = tuple(column.name for column in fields(ClusterState) if column.name != "zone_rtt_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +187,12 @@ class Demand:
     siblings_in_zone: FloatArray  # (..., nodes): in the zone of that node
     sibling_rtt_ms: FloatArray  # (..., nodes): mean round trip to the siblings from that node; 0 without siblings
     queue_length: FloatArray  # pods that wait, this one included
+
+    def take(self, nodes: IntArray) -> Demand:
+        """The same pod before some of the nodes, in the order asked (one cluster only)."""
+        return replace(
+            self,
+            siblings_on_node=self.siblings_on_node[nodes],
+            siblings_in_zone=self.siblings_in_zone[nodes],
+            sibling_rtt_ms=self.sibling_rtt_ms[nodes],
+        )

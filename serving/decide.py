@@ -9,12 +9,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent.assumed import Assumed, expected_of, requests_of
 from agent.breaker import Clock
-from agent.cluster import BoolArray, ClusterState, Demand, FloatArray, Pod
+from agent.cluster import BoolArray, ClusterState, Demand, FloatArray, IntArray, Pod
 from agent.demand import demand_of
 from agent.feasibility import feasibility
 from agent.ladder import Ladder, Skip
@@ -29,6 +31,8 @@ from serving.policy import Policy, load_policy
 from serving.rollout import ACTIVE, Verdict
 from serving.settings import Settings
 from serving.worker import Worker
+
+Number = TypeVar("Number", np.float64, np.int64)
 
 
 class Decider:
@@ -123,11 +127,19 @@ class Decider:
     def rank(
         self, state: ClusterState, demand: Demand, candidates: BoolArray, key: str, deadline_s: float | None = None
     ) -> Ranking:
-        """Order the candidates; ``key`` tells pods apart where nodes are equal."""
+        """Order the candidates; ``key`` tells pods apart where nodes are equal.
+
+        A node that is no candidate changes nothing, so none is looked at: kube-scheduler offers 500 of 5,000.
+        """
         deadline_s = self.clock() + self.deadline_s if deadline_s is None else deadline_s
-        explored = self.exploration.scores(key, candidates)
-        scores = explored or self.ladder.score(state, demand, candidates, deadline_s)
-        return Ranking(scores, quantise(scores.values, candidates), best_node(scores, candidates, key))
+        places = np.flatnonzero(candidates)
+        everyone = np.ones(len(places), dtype=np.bool_)
+        if len(places) < len(candidates):
+            state, demand = state.take(places), demand.take(places)
+        scores = self.exploration.scores(key, everyone) or self.ladder.score(state, demand, everyone, deadline_s)
+        levels, best = quantise(scores.values, everyone), best_node(scores, everyone, key)
+        whole = replace(scores, values=_spread(scores.values, places, candidates))
+        return Ranking(whole, _spread(levels, places, candidates), None if best is None else int(places[best]))
 
     def _noted(self, decision: Decision, began_s: float) -> Decision:
         decision = replace(decision, took_s=self.clock() - began_s)
@@ -143,6 +155,13 @@ def best_node(scores: Scores, candidates: BoolArray, key: str) -> int | None:
         return None
     equals = nodes[scores.values[nodes] == scores.values[nodes].max()]
     return int(equals[zlib.crc32(key.encode()) % len(equals)])
+
+
+def _spread(values: NDArray[Number], places: IntArray, over: BoolArray) -> NDArray[Number]:
+    """The values at their places among all nodes, 0 elsewhere."""
+    spread = np.zeros(len(over), dtype=values.dtype)
+    spread[places] = values
+    return spread
 
 
 def median_ages(state: ClusterState, asked: BoolArray) -> Ages:

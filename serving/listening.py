@@ -10,6 +10,7 @@ import asyncio
 import gc
 import logging
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -26,6 +27,10 @@ logger = logging.getLogger(__name__)
 
 SHUTDOWN_S = 1  # for requests under way; a scheduler that loses one simply asks again
 LOOK_EVERY_TICKS = 5  # of 0.1 s
+
+# How long a thread that reads the watch or the metrics may go on while an answer waits; Python's own 5 ms are as long
+# as all that kube-scheduler does for a pod.
+SWITCH_INTERVAL_S = 0.0005
 
 
 class Server(uvicorn.Server):
@@ -56,6 +61,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets=[])
         gc.collect()
         gc.freeze()  # what is loaded stays: looking through it again and again would only make single answers late
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
         context = self._certificates.context if self._certificates else None
         for listener in sockets or []:
             server = await asyncio.get_running_loop().create_server(

@@ -3,8 +3,10 @@
 Python cannot stop a computation. So it goes on in the thread, its result is thrown away, and until it has ended nobody
 else is served: they learn at the end of their own time. One that never ends is given up, and a new thread begins.
 
-Waking a thread and being woken takes a tenth of a millisecond and more where cores sleep, on the path of every pod. So
-work that was quick many times in a row is done by whoever asks, until it takes longer once: then by the thread again.
+Waking a thread and being woken takes a tenth of a millisecond where cores sleep and many milliseconds where all of them
+are busy, on the path of every pod. So work that was quick many times in a row is done by whoever asks, until it is slow
+once: then by the thread again. Slow is work that computes for long, or is not done in time. That it waited for a
+processor says nothing about it: on a busy machine all does, and the thread would only add to it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 GIVEN_UP_AFTER_S = 60.0
-QUICK_SHARE = 0.1  # of the time that it is given
+QUICK_SHARE = 0.1  # of the time that it is given, on a processor
 TRUSTED_AFTER = 20  # times in a row
 
 
@@ -27,16 +29,27 @@ class _Job(Generic[T]):
         self.work = work
         self.result: T
         self.error: BaseException | None = None
+        self.took_s, self.computed_s = 0.0, 0.0
         self.ended = threading.Lock()
         self.ended.acquire()
 
     def run(self) -> None:
+        began_s, computing_s = time.monotonic(), time.thread_time()
         try:
             self.result = self.work()
         except BaseException as why:  # raised again in the thread that waits
             self.error = why
         finally:
+            self.took_s, self.computed_s = time.monotonic() - began_s, time.thread_time() - computing_s
             self.ended.release()
+
+    def was_quick(self, limit_s: float) -> bool:
+        return self.computed_s <= QUICK_SHARE * limit_s and self.took_s <= limit_s
+
+    def outcome(self) -> T:
+        if self.error is not None:
+            raise self.error
+        return self.result
 
 
 class Worker:
@@ -50,34 +63,30 @@ class Worker:
 
     def within(self, work: Callable[[], T], limit_s: float) -> T:
         """The result of the work; ``TimeoutError`` if it is not there in time."""
-        trusted, began_s = self._quick >= TRUSTED_AFTER, time.monotonic()
-        self._quick += 1
-        try:
-            return work() if trusted else self._by_the_thread(work, limit_s)
-        finally:
-            if time.monotonic() - began_s > QUICK_SHARE * limit_s:
-                self._quick = 0
+        job = _Job(work)
+        if self._quick >= TRUSTED_AFTER:
+            job.run()
+        else:
+            self._by_the_thread(job, limit_s)
+        self._quick = self._quick + 1 if job.was_quick(limit_s) else 0
+        return job.outcome()
 
-    def _by_the_thread(self, work: Callable[[], T], limit_s: float) -> T:
+    def _by_the_thread(self, job: _Job[T], limit_s: float) -> None:
         until_s = time.monotonic() + limit_s
         if not self._free.acquire(timeout=_waitable(limit_s)):
             self._give_up_if_stuck()
             raise TimeoutError("its thread is still busy with an earlier question")
         self._began_at_s = time.monotonic()
-        job = self._hand_over(work)
+        self._hand_over(job)
         if not job.ended.acquire(timeout=_waitable(until_s - self._began_at_s)):
+            self._quick = 0
             raise TimeoutError(f"it did not answer within {1000.0 * limit_s:.0f} ms")
-        if job.error is not None:
-            raise job.error
-        return job.result
 
-    def _hand_over(self, work: Callable[[], T]) -> _Job[T]:
+    def _hand_over(self, job: _Job[T]) -> None:
         if self._jobs is None:
             self._jobs = queue.SimpleQueue()
             threading.Thread(target=_serve, args=(self._jobs, self._free), name="policy", daemon=True).start()
-        job = _Job(work)
         self._jobs.put(job)
-        return job
 
     def _give_up_if_stuck(self) -> None:
         if time.monotonic() - self._began_at_s > GIVEN_UP_AFTER_S:

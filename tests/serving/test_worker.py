@@ -52,14 +52,34 @@ def test_several_threads_take_turns(worker):
     assert sorted(results) == [n * n for n in range(20)]
 
 
-def test_what_was_quick_many_times_is_done_without_the_thread_until_it_is_slow_once(worker):
+def computes_for_long() -> None:
+    until_s = time.thread_time() + 0.05
+    while time.thread_time() < until_s:
+        pass
+
+
+def is_late() -> None:
+    time.sleep(0.15)
+
+
+@pytest.mark.parametrize("slow", [computes_for_long, is_late])
+def test_what_was_quick_many_times_is_done_without_the_thread_until_it_is_slow_once(worker, slow):
     def who() -> str:
         return worker.within(threading.current_thread, 5.0).name
 
     here = threading.current_thread().name
     assert [who() for _ in range(TRUSTED_AFTER + 1)] == ["policy"] * TRUSTED_AFTER + [here]
-    worker.within(lambda: time.sleep(0.05), 0.1)
+    worker.within(slow, 0.1)
     assert who() == "policy"
+
+
+def test_a_wait_for_the_processor_costs_no_trust(worker, monkeypatch):
+    """Where all cores are busy, waking the thread takes long and the work is interrupted; neither is its fault."""
+    hand_over = worker._hand_over
+    monkeypatch.setattr(worker, "_hand_over", lambda job: (time.sleep(0.02), hand_over(job)))
+    for _ in range(TRUSTED_AFTER):
+        worker.within(lambda: time.sleep(0.02), 0.1)
+    assert worker.within(threading.current_thread, 0.1) is threading.current_thread()
 
 
 def test_work_that_fails_quickly_says_so_with_or_without_the_thread(worker):
