@@ -18,15 +18,21 @@ from tests.cluster.building import PROGRAMS, ToolMissing, tool
 from tests.cluster.controllers import start_controller_manager, start_kwok
 from tests.cluster.processes import Processes
 
+REPORT_EVERY_S = 300  # nodeStatusReportFrequency of a kubelet
+
 
 @contextmanager
-def control_plane() -> Iterator[ApiServer]:
-    """etcd, kube-apiserver, kube-controller-manager and KWOK; the logs stay only if something goes wrong."""
+def control_plane(heartbeats: bool = True) -> Iterator[ApiServer]:
+    """etcd, kube-apiserver, kube-controller-manager and KWOK; the logs stay only if something goes wrong.
+
+    KWOK's nodes report every half minute. Thousands of them would keep the machine busy with that alone: without
+    ``heartbeats`` they report every five minutes, as a kubelet with nothing new to say.
+    """
     _check_that_all_is_built()
     folder = Path(mkdtemp(prefix="pilotfish-control-plane-"))
     processes = Processes(folder)
     try:
-        yield _started(processes)
+        yield _started(processes, heartbeats)
     except BaseException as why:
         why.add_note(f"logs of all parts are kept in {folder}")
         raise
@@ -43,8 +49,12 @@ def _check_that_all_is_built() -> None:
         raise InputError(str(missing)) from missing
 
 
-def _started(processes: Processes) -> ApiServer:
+def _started(processes: Processes, heartbeats: bool) -> ApiServer:
     cluster = start_api_server(processes)
-    start_controller_manager(cluster)
-    start_kwok(cluster)
+    if heartbeats:
+        start_controller_manager(cluster)
+        start_kwok(cluster)
+    else:
+        start_controller_manager(cluster, grace_period_s=2 * REPORT_EVERY_S)
+        start_kwok(cluster, REPORT_EVERY_S)
     return cluster

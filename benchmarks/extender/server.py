@@ -1,7 +1,7 @@
 """The two servers that are compared, each a process: ``python -m benchmarks.extender.server sidecar PORT NODES``.
 
 ``sidecar`` is the application as it is served, over a cluster of numbers. ``constant`` is the least that a FastAPI
-extender can do: parse the same names, and emit them with the same score.
+extender can do: parse the same names, and emit them, all of them and with the same score.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from serving.decide import new_decider
 from serving.listening import Server, listen
 from serving.observability import Metrics
 from serving.settings import Settings
-from serving.wire.extender import from_levels, to_args
+from serving.wire.extender import from_filter, from_levels, to_args
 
 
 def sidecar(nodes: int) -> FastAPI:
@@ -34,6 +34,11 @@ def constant(nodes: int) -> FastAPI:
     @app.get("/readyz")
     async def readyz() -> Response:
         return Response(b"{}")
+
+    @app.post("/extender/filter")
+    async def filter_(request: Request) -> Response:
+        args, names = to_args(await request.body(), nodes)
+        return Response(from_filter(args, names, {}, {}), media_type="application/json")
 
     @app.post("/extender/prioritize")
     async def prioritize(request: Request) -> Response:

@@ -27,7 +27,8 @@ DARK_LABEL = "pilotfish.io/dark"
 CLIENT_QPS = 1000
 
 
-def start_controller_manager(cluster: ApiServer) -> Daemon:
+def start_controller_manager(cluster: ApiServer, grace_period_s: int = 120) -> Daemon:
+    """KWOK's heartbeat comes every 20 to 45 s, later on a busy machine: the grace period must be longer."""
     port, kubeconfig = free_port(), cluster.kubeconfig_of(CONTROLLER_MANAGER)
     options = [
         f"--kubeconfig={kubeconfig}",
@@ -36,7 +37,7 @@ def start_controller_manager(cluster: ApiServer) -> Daemon:
         "--use-service-account-credentials=true",  # each controller with its own role, as clusters do
         f"--service-account-private-key-file={cluster.service_accounts.key}",
         f"--root-ca-file={cluster.authority.certificate}",
-        "--node-monitor-grace-period=120s",  # KWOK's heartbeat comes every 20 to 45 s, later on a busy machine
+        f"--node-monitor-grace-period={grace_period_s}s",
         f"--kube-api-qps={CLIENT_QPS}",
         f"--kube-api-burst={CLIENT_QPS}",
     ]
@@ -61,13 +62,13 @@ def start_scheduler(cluster: ApiServer, election: Object | None = None, **config
     return daemon
 
 
-def start_kwok(cluster: ApiServer) -> Daemon:
-    """KWOK plays every kubelet, with the roles and stages of its own release."""
+def start_kwok(cluster: ApiServer, heartbeat_s: int | None = None) -> Daemon:
+    """KWOK plays every kubelet, with the roles and stages of its own release; nodes report as often as is said."""
     cluster.admin.apply_file(tool("kwok-roles.yaml"))
     port = free_port()
     options = [
         f"--kubeconfig={cluster.kubeconfig_of_service_account(*KWOK_ACCOUNT)}",
-        f"--config={_stages(cluster.folder / 'kwok-stages.yaml')}",
+        f"--config={_stages(cluster.folder / 'kwok-stages.yaml', heartbeat_s)}",
         "--manage-all-nodes=true",
         f"--server-address={LOOPBACK}:{port}",
     ]
@@ -76,12 +77,15 @@ def start_kwok(cluster: ApiServer) -> Daemon:
     return daemon
 
 
-def _stages(path: Path) -> Path:
-    stages = list(yaml.safe_load_all(tool("kwok-stages.yaml").read_text()))
-    (initialize,) = [stage for stage in stages if stage["metadata"]["name"] == "node-initialize"]
+def _stages(path: Path, heartbeat_s: int | None) -> Path:
+    stages = {stage["metadata"]["name"]: stage for stage in yaml.safe_load_all(tool("kwok-stages.yaml").read_text())}
     dark = {"key": f'.metadata.labels["{DARK_LABEL}"]', "operator": "DoesNotExist"}
-    initialize["spec"]["selector"]["matchExpressions"].append(dark)
-    path.write_text(yaml.safe_dump_all(stages))
+    stages["node-initialize"]["spec"]["selector"]["matchExpressions"].append(dark)
+    if heartbeat_s is not None:
+        every_ms = 1000 * heartbeat_s
+        delay = {"durationMilliseconds": every_ms, "jitterDurationMilliseconds": every_ms * 6 // 5}
+        stages["node-heartbeat"]["spec"]["delay"] = delay
+    path.write_text(yaml.safe_dump_all(stages.values()))
     return path
 
 

@@ -59,7 +59,8 @@ def _configuration(path: Path, exporter: str, nodes: Iterable[str], interval_s: 
     interval = f"{round(1000 * interval_s)}ms"
     configuration: Object = {
         "global": {"scrape_interval": interval, "scrape_timeout": interval},
-        "scrape_configs": [{"job_name": "nodes", "static_configs": targets}],
+        # a page may name the nodes itself
+        "scrape_configs": [{"job_name": "nodes", "static_configs": targets, "honor_labels": True}],
     }
     if out_of_order:
         configuration["storage"] = {"tsdb": {"out_of_order_time_window": out_of_order}}

@@ -1,0 +1,58 @@
+"""When pods were bound, by the word of the API server."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+
+import httpx
+
+from agent.errors import InputError
+from tests.cluster.apiserver import ApiServer
+from tests.cluster.identities import ADMIN
+
+# Only pods that have a node are watched, so each appears once as new: when it is bound.
+ONLY_BOUND = {"watch": "true", "fieldSelector": "spec.nodeName!=", "timeoutSeconds": "600"}
+NEWS = '{"type":"ADDED"'
+OPEN_WITHIN_S = 20.0
+
+
+class Bindings:
+    """The time of each in one namespace, written down by a thread that ends with the first word after ``stop``."""
+
+    def __init__(self, cluster: ApiServer, namespace: str) -> None:
+        self.at_s: list[float] = []
+        self._path = f"{cluster.url}/api/v1/namespaces/{namespace}/pods"
+        self._headers = {"Authorization": f"Bearer {cluster.tokens.of(ADMIN)}"}
+        self._trust = ssl.create_default_context(cafile=str(cluster.authority.certificate))
+        self._opened, self._stopping = threading.Event(), False
+
+    def start(self) -> None:
+        threading.Thread(target=self._watch, name="bindings", daemon=True).start()
+        if not self._opened.wait(OPEN_WITHIN_S):
+            raise InputError("the API server did not let us watch the pods")
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    def wait_for(self, count: int, within_s: float) -> None:
+        until_s = time.monotonic() + within_s
+        while len(self.at_s) < count:
+            if time.monotonic() > until_s:
+                raise InputError(f"only {len(self.at_s)} of {count} pods were bound within {within_s:.0f} s")
+            time.sleep(0.02)
+
+    def pods_per_s(self) -> float:
+        """From the first to the last."""
+        return (len(self.at_s) - 1) / (self.at_s[-1] - self.at_s[0])
+
+    def _watch(self) -> None:
+        client = httpx.Client(verify=self._trust, headers=self._headers, timeout=None, trust_env=False)
+        with client, client.stream("GET", self._path, params=ONLY_BOUND) as answer:
+            self._opened.set()
+            for line in answer.iter_lines():
+                if self._stopping:
+                    return
+                if line.startswith(NEWS):
+                    self.at_s.append(time.monotonic())

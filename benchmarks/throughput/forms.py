@@ -1,0 +1,70 @@
+"""The four schedulers that are compared: the same kube-scheduler, beside nobody, a constant answer, or Pilotfish.
+
+Pilotfish's form is what ``pilotfish scheduler-config`` prints. The constant extender gets the same configuration with
+its own address, so both are asked the same verbs about the same names.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.extender.client import free_port, wait_until_ready
+from tests.cluster.apiserver import ApiServer
+from tests.cluster.processes import Daemon
+from tests.cluster.sidecar import Sidecar, configuration_beside, start_sidecar
+
+NONE, CONSTANT, POLICY, FULL_NODES = "no extender", "constant extender", "policy", "policy, full nodes"
+FORMS = (NONE, CONSTANT, POLICY, FULL_NODES)
+MAX_NODES = 10_000
+PATIENCE = "30s"  # full nodes of a large cluster take longer than the shipped httpTimeout allows
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What stands beside kube-scheduler: its configuration, and the process that answers it."""
+
+    configuration: dict[str, Any]
+    daemon: Daemon | None = None
+    sidecar: Sidecar | None = None
+
+
+@contextmanager
+def beside(form: str, cluster: ApiServer, prometheus: str) -> Iterator[Beside]:
+    """Started, ready, and stopped afterwards."""
+    started = _started(form, cluster, prometheus)
+    try:
+        yield started
+    finally:
+        if started.daemon is not None:
+            cluster.processes.stop(started.daemon)
+
+
+def _started(form: str, cluster: ApiServer, prometheus: str) -> Beside:
+    if form == NONE:
+        return Beside({})
+    if form == CONSTANT:
+        constant = _start_constant(cluster)
+        return Beside(configuration_of(form, constant), constant.daemon)
+    sidecar = start_sidecar(cluster, prometheus__address=prometheus)
+    return Beside(configuration_of(form, sidecar), sidecar.daemon, sidecar)
+
+
+def configuration_of(form: str, extender: Sidecar) -> dict[str, Any]:
+    """What is shipped, but for the form in which nodes are sent."""
+    configuration = configuration_beside(extender)
+    if form == FULL_NODES:
+        configuration["extenders"][0] |= {"nodeCacheCapable": False, "httpTimeout": PATIENCE}
+    return configuration
+
+
+def _start_constant(cluster: ApiServer) -> Sidecar:
+    port = free_port()
+    options = ["-m", "benchmarks.extender.server", "constant", str(port), str(MAX_NODES)]
+    daemon = cluster.processes.start("constant", Path(sys.executable), options)
+    wait_until_ready(daemon.process, port)
+    return Sidecar(daemon, port)

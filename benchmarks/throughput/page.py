@@ -1,0 +1,76 @@
+"""docs/benchmarks/scheduler.md: every number of the newest full run, and a plot of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from benchmarks.throughput.forms import FORMS
+from benchmarks.throughput.rounds import Round
+
+FOLDER = Path(__file__).parents[2] / "docs" / "benchmarks"
+PLOT = "scheduler.png"
+HEAD = (
+    *("nodes", "form", "pods/s (each round)", "ms a pod until its node is chosen"),
+    *("CPU ms a pod: kube-scheduler", "extender", "candidates"),
+)
+ABOUT = """# kube-scheduler's throughput
+
+Written by `pilotfish benchmark scheduler`; see [extender.md](../extender.md) for what was found on the way.
+
+Pods a second from the first binding to the last, as a watch of the API server shows them. The pods wait before
+kube-scheduler starts. All parts share the cores of one machine: etcd, kube-apiserver, kube-controller-manager,
+kube-scheduler 1.35.4 (client QPS raised to 1,000, `percentageOfNodesToScore` at its default), KWOK (heartbeats every
+five minutes, as a kubelet's), Prometheus and the sidecar, which watches the cluster and reads Prometheus meanwhile. The
+constant extender parses and emits the same names for the same verbs and knows no cluster. Medians over the rounds,
+which take turns.
+
+![pods a second by the number of nodes](scheduler.png)
+
+"""
+
+
+def write_page(rounds: Sequence[Round], folder: Path = FOLDER) -> Path:
+    page = folder / "scheduler.md"
+    page.write_text(ABOUT + "\n".join(_table(rounds)) + "\n", encoding="utf-8")
+    _plot(rounds, folder / PLOT)
+    return page
+
+
+def _table(rounds: Sequence[Round]) -> list[str]:
+    lines = [f"| {' | '.join(HEAD)} |", f"|{'---|' * len(HEAD)}"]
+    sizes = dict.fromkeys(each.nodes for each in rounds)
+    pairs = [(nodes, form) for nodes in sizes for form in FORMS]
+    return lines + [_row([each for each in rounds if (each.nodes, each.form) == pair]) for pair in pairs]
+
+
+def _row(same: Sequence[Round]) -> str:
+    def middle(name: str) -> str:
+        known = [value for value in (getattr(each, name) for each in same) if value is not None]
+        return f"{median(known):.3g}" if known else ""
+
+    each_round = ", ".join(f"{each.pods_per_s:.0f}" for each in same)
+    speed = f"**{median(each.pods_per_s for each in same):.0f}** ({each_round})"
+    figures = [middle(name) for name in ("algorithm_ms", "scheduler_cpu_ms", "beside_cpu_ms", "candidates")]
+    return f"| {same[0].nodes:,} | {same[0].form} | {speed} | {' | '.join(figures)} |"
+
+
+def _plot(rounds: Sequence[Round], file: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7.0, 4.0))
+    sizes = list(dict.fromkeys(each.nodes for each in rounds))
+    for form in FORMS:
+        speeds = [median(e.pods_per_s for e in rounds if (e.nodes, e.form) == (nodes, form)) for nodes in sizes]
+        axes.plot(sizes, speeds, marker="o", label=form)
+    axes.set(xscale="log", yscale="log", xlabel="nodes", ylabel="pods a second")
+    axes.set_xticks(sizes, [f"{nodes:,}" for nodes in sizes])
+    axes.grid(alpha=0.3, which="both")
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(file, dpi=110, metadata={"Software": None})
+    pyplot.close(figure)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.scheduler import QUICK, SIZES, bars
+from benchmarks.throughput.forms import CONSTANT, FORMS, FULL_NODES, NONE, POLICY, configuration_of
+from benchmarks.throughput.measuring import NodePages
+from benchmarks.throughput.page import write_page
+from benchmarks.throughput.rounds import Round
+from tests.cluster.sidecar import Sidecar
+
+SPEEDS = {NONE: 400.0, CONSTANT: 200.0, POLICY: 190.0, FULL_NODES: 20.0}
+
+
+def rounds_at(nodes: int, count: int = 3) -> list[Round]:
+    """The middle one of the rounds has the speed above."""
+    return [
+        Round(nodes, form, 100, speed * (0.5 + 0.5 * number), 2.0, 1.0, 0.5, 230.0, 0.99)
+        for number in range(count)
+        for form, speed in SPEEDS.items()
+    ]
+
+
+def test_medians_are_compared_and_the_speeds_stand_beside():
+    over_constant, over_none = bars(500, rounds_at(500))
+    assert (over_constant.bar, over_constant.value) == ("policy_over_constant_500_nodes", pytest.approx(0.95))
+    assert (over_none.bar, over_none.value, over_none.met) == ("policy_over_no_extender_500_nodes", 0.475, False)
+    assert over_constant.beside["constant_extender"] == 200.0
+    assert (over_constant.beside["candidates"], over_constant.beside["policy_share"]) == (230.0, 0.99)
+
+
+def test_the_constant_extender_is_asked_as_the_sidecar_is():
+    nobody = Sidecar(None, 8000)
+    constant, policy, full = (configuration_of(form, nobody)["extenders"] for form in (CONSTANT, POLICY, FULL_NODES))
+    assert constant == policy
+    assert (policy[0]["nodeCacheCapable"], full[0]["nodeCacheCapable"]) == (True, False)
+
+
+def test_every_size_has_a_goal():
+    for size in (*SIZES, *QUICK):
+        assert next(bar.bar for bar in bars(size.nodes, rounds_at(size.nodes))).endswith(f"_{size.nodes}_nodes")
+
+
+def test_the_page_has_every_form_of_every_size_and_a_plot(tmp_path):
+    page = write_page([*rounds_at(100), *rounds_at(5000)], tmp_path).read_text()
+    assert all(f"| {nodes} | {form} | **{SPEEDS[form]:.0f}** (" in page for nodes in ("100", "5,000") for form in FORMS)
+    assert (tmp_path / "scheduler.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_counters_of_the_nodes_rise_and_none_is_idle_or_full():
+    pages = NodePages(["node-1", "node-2"])
+    before, after = pages.text(), pages.text()
+    (first, second) = (
+        float(next(line for line in text.splitlines() if line.startswith("node_network_receive")).split()[-1])
+        for text in (before, after)
+    )
+    assert second > first > 0
