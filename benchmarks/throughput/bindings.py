@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 import threading
 import time
@@ -15,6 +16,7 @@ from tests.cluster.identities import ADMIN
 # Only pods that have a node are watched, so each appears once as new: when it is bound.
 ONLY_BOUND = {"watch": "true", "fieldSelector": "spec.nodeName!=", "timeoutSeconds": "600"}
 NEWS = '{"type":"ADDED"'
+VERSION = re.compile(r'"resourceVersion":"([0-9]+)"')
 OPEN_WITHIN_S = 20.0
 
 
@@ -48,11 +50,19 @@ class Bindings:
         return (len(self.at_s) - 1) / (self.at_s[-1] - self.at_s[0])
 
     def _watch(self) -> None:
-        client = httpx.Client(verify=self._trust, headers=self._headers, timeout=None, trust_env=False)
-        with client, client.stream("GET", self._path, params=ONLY_BOUND) as answer:
-            self._opened.set()
-            for line in answer.iter_lines():
-                if self._stopping:
-                    return
-                if line.startswith(NEWS):
-                    self.at_s.append(time.monotonic())
+        """The API server ends a watch that reads too slowly in a storm of bindings: then on from the last one seen."""
+        version: dict[str, str] = {}
+        with httpx.Client(verify=self._trust, headers=self._headers, timeout=None, trust_env=False) as client:
+            while not self._stopping:
+                with client.stream("GET", self._path, params=ONLY_BOUND | version) as answer:
+                    self._opened.set()
+                    for line in answer.iter_lines():
+                        version = self._take(line) or version
+
+    def _take(self, line: str) -> dict[str, str]:
+        if self._stopping:
+            raise SystemExit  # ends this thread and its connection, nothing else
+        if line.startswith(NEWS):
+            self.at_s.append(time.monotonic())
+        found = VERSION.search(line)
+        return {"resourceVersion": found[1]} if found else {}
