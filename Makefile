@@ -69,7 +69,7 @@ train-default: $(VENV)/.installed ## make models/released/default again
 	$(VENV)/bin/pilotfish train --out runs/default
 	$(VENV)/bin/pilotfish export runs/default/best.pt --out models/released/default
 
-train-gpu: $(VENV)/.installed ## make models/released/gpu again (TRACES=folder with the public traces; 4 minutes)
+train-gpu: $(VENV)/.installed ## make models/released/gpu again (TRACES=folder with the public traces; 25 minutes)
 	$(VENV)/bin/pilotfish train-gpu --traces "$(TRACES)" --out models/released/gpu
 
 lock: $(VENV)/.installed ## write constraints.txt again with the newest versions that pyproject.toml allows
