@@ -51,7 +51,7 @@ test-matrix: $(VENV)/.installed ## the extender against kube-scheduler 1.34, 1.3
 peers: $(VENV)/.installed ## build the scheduler of scheduler-plugins, for `make bench ONLY=cluster` (once; 10 minutes)
 	@$(VENV)/bin/python -m tests.cluster.building peers
 
-fuzz: $(VENV)/.installed ## 100,000 odd requests, in ten parts; what came of them is kept in docs/benchmarks/
+fuzz: $(VENV)/.installed ## 100,000 odd requests, in twelve parts; what came of them is kept in docs/benchmarks/
 	$(VENV)/bin/python -m benchmarks.report fuzz
 
 check: $(VENV)/.installed ## ruff, mypy, import-linter

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from benchmarks.bars import Bar, measured
 
-PARTS = 10
+PARTS = 12
 CASES = 1500  # of each property in a part; routes of the API have a tenth of it each
 QUICK_CASES = 20
 ROOT = Path(__file__).parents[1]
