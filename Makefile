@@ -15,7 +15,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 PILOTFISH_IMAGE ?= pilotfish:$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast faults soak test-matrix fuzz cluster-tools image check bench train-default train-gpu lock clean
+.PHONY: help setup run test test-fast faults soak test-matrix fuzz cluster-tools peers image check bench train-default train-gpu lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,9 +48,11 @@ soak: $(VENV)/.installed cluster-tools ## 50,000 pods created and deleted at 500
 
 test-matrix: $(VENV)/.installed ## the extender against kube-scheduler 1.34, 1.35 and 1.36, kept in docs/benchmarks/
 	@$(VENV)/bin/python -m tests.cluster.matrix
+peers: $(VENV)/.installed ## build the scheduler of scheduler-plugins, for `make bench ONLY=cluster` (once; 10 minutes)
+	@$(VENV)/bin/python -m tests.cluster.building peers
 
-fuzz: $(VENV)/.installed ## 100,000 odd requests (20,000 for each of five properties)
-	@PILOTFISH_FUZZ_CASES=20000 $(VENV)/bin/python -m pytest -q --timeout 0 tests/serving/test_fuzz.py
+fuzz: $(VENV)/.installed ## 100,000 odd requests, in twelve parts; what came of them is kept in docs/benchmarks/
+	$(VENV)/bin/python -m benchmarks.report fuzz
 
 check: $(VENV)/.installed ## ruff, mypy, import-linter
 	$(VENV)/bin/ruff check
@@ -69,7 +71,7 @@ train-default: $(VENV)/.installed ## make models/released/default again
 	$(VENV)/bin/pilotfish train --out runs/default
 	$(VENV)/bin/pilotfish export runs/default/best.pt --out models/released/default
 
-train-gpu: $(VENV)/.installed ## make models/released/gpu again (TRACES=folder with the public traces; 4 minutes)
+train-gpu: $(VENV)/.installed ## make models/released/gpu again (TRACES=folder with the public traces; 25 minutes)
 	$(VENV)/bin/pilotfish train-gpu --traces "$(TRACES)" --out models/released/gpu
 
 lock: $(VENV)/.installed ## write constraints.txt again with the newest versions that pyproject.toml allows

@@ -21,7 +21,6 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agent.cluster import GPU_MILLI, ClusterState, Demand, FloatArray, IntArray
 from agent.gpu import choose_gpus, take_gpus
@@ -32,25 +31,19 @@ _FREE = -np.inf  # until_s of a row that nobody uses
 _GONE = -1  # a node that the state does not have
 _USES = ("cpu_millicores", "memory_mib", "rx_mbps", "tx_mbps")
 
-_ROW = np.dtype(
-    [
-        ("uid", object),
-        ("node", np.int64),  # index into Assumed._nodes: comparing names row by row is what would cost time
-        ("provisional", np.bool_),
-        ("since_s", np.float64),
-        ("until_s", np.float64),
-        ("cpu_request_millicores", np.float64),
-        ("memory_request_mib", np.float64),
-        ("gpus", np.float64),
-        ("gpu_milli", np.float64),
-        ("cpu_millicores", np.float64),
-        ("memory_mib", np.float64),
-        ("rx_mbps", np.float64),
-        ("tx_mbps", np.float64),
-    ]
+_COLUMNS = (
+    "node",  # index into Assumed._nodes: comparing names pod by pod is what would cost time
+    "provisional",  # 1 or 0
+    "since_s",
+    "until_s",
+    "cpu_request_millicores",
+    "memory_request_mib",
+    "gpus",
+    "gpu_milli",
+    *_USES,
 )
-Columns = Mapping[str, NDArray[Any]]
-_NUMBERS = [name for name in _ROW.names or () if name != "uid"]
+_NODE, _PROVISIONAL, _SINCE_S, _UNTIL_S = range(4)
+Columns = Mapping[str, FloatArray]
 
 
 class Requests(NamedTuple):
@@ -88,15 +81,16 @@ def expected_of(demand: Demand) -> ExpectedUse:
 
 
 class Assumed:
-    """One row per pod in a table that grows and is reused: thousands of pods cost a few passes of numpy."""
+    """One place per pod in a table that grows and is reused: thousands of pods cost a few passes of numpy."""
 
     def __init__(self, provisional_s: float = 2.0, bound_s: float = 300.0, window_s: float = 60.0) -> None:
         """``window_s`` is that of the metrics' rates; after ``bound_s`` metrics that lack a pod are stale anyway."""
         self._provisional_s = provisional_s
         self._bound_s = bound_s
         self._window_s = window_s
-        self._table = _free_rows(_FIRST_ROWS)
+        self._table = _free_rows(_FIRST_ROWS)  # (columns, pods)
         self._row_of: dict[str, int] = {}
+        self._uid_of: dict[int, str] = {}
         self._nodes: dict[str, int] = {}  # names heard of, numbered
         self._index: tuple[Mapping[str, int], IntArray] = ({}, np.zeros(0, dtype=np.int64))
         self._free = list(range(_FIRST_ROWS))
@@ -108,7 +102,7 @@ class Assumed:
     def node_of(self, uid: str) -> str | None:
         with self._lock:
             row = self._row_of.get(uid)
-            return None if row is None else list(self._nodes)[self._table["node"][row]]
+            return None if row is None else list(self._nodes)[int(self._table[_NODE, row])]
 
     def assume(self, uid: str, node: str, requests: Requests, expected: ExpectedUse, now_s: float) -> None:
         """Count this pod on this node until the watch says where it is."""
@@ -125,9 +119,9 @@ class Assumed:
             if expected is None:
                 if uid not in self._row_of:
                     return
-                expected = ExpectedUse(*(float(self._table[use][self._row_of[uid]]) for use in _USES))
+                expected = ExpectedUse(*self._table[-len(_USES) :, self._row_of[uid]].tolist())
             if self._is_bound(uid):  # the watch repeats itself: the first time counts
-                bound_at_s = float(self._table["since_s"][self._row_of[uid]])
+                bound_at_s = float(self._table[_SINCE_S, self._row_of[uid]])
             until_s = bound_at_s + self._bound_s
             self._write(uid, node, (False, bound_at_s, until_s, *Requests(), *expected))
 
@@ -147,19 +141,18 @@ class Assumed:
             self._expire(now_s)
             if not self._row_of:
                 return state
-            counted = self._table["until_s"] > now_s
+            counted = self._table[_UNTIL_S] > now_s
             if without_uid in self._row_of:
                 counted[self._row_of[without_uid]] = False
-            index = self._places(index_of)
-            rows = _taken({name: self._table[name] for name in _NUMBERS}, np.flatnonzero(counted))
-        nodes = index[rows["node"]]
+            table = self._table[:, counted]
+            places = self._places(index_of)
+        nodes = places[table[_NODE].astype(np.int64)]
         if np.any(nodes == _GONE):
-            rows, nodes = _taken(rows, nodes != _GONE), nodes[nodes != _GONE]
+            table, nodes = table[:, nodes != _GONE], nodes[nodes != _GONE]
         if not len(nodes):
             return state
-        provisional = np.flatnonzero(rows["provisional"])
-        state = _with_requests(state, _taken(rows, provisional), nodes[provisional])
-        return _with_pending(state, rows, nodes, now_s, self._window_s)
+        pods = dict(zip(_COLUMNS, table, strict=True))
+        return replace(state, **_requests(state, pods, nodes), **_pending(state, pods, nodes, now_s, self._window_s))
 
     def _places(self, index_of: Mapping[str, int]) -> IntArray:
         """Where the state has each of our nodes; found anew only when either side has changed."""
@@ -170,81 +163,83 @@ class Assumed:
         return index
 
     def _is_bound(self, uid: str) -> bool:
-        return uid in self._row_of and not self._table["provisional"][self._row_of[uid]]
+        return uid in self._row_of and not self._table[_PROVISIONAL, self._row_of[uid]]
 
-    def _write(self, uid: str, node: str, values: tuple[object, ...]) -> None:
+    def _write(self, uid: str, node: str, values: tuple[float, ...]) -> None:
         if uid not in self._row_of:
             if not self._free:
-                self._free = list(range(len(self._table), 2 * len(self._table)))
-                self._table = np.concatenate([self._table, _free_rows(len(self._table))])
+                count = self._table.shape[1]
+                self._free = list(range(count, 2 * count))
+                self._table = np.concatenate([self._table, _free_rows(count)], axis=1)
             self._row_of[uid] = self._free.pop()
+            self._uid_of[self._row_of[uid]] = uid
         number = self._nodes.setdefault(node, len(self._nodes))
-        self._table[self._row_of[uid]] = (uid, number, *values)
+        self._table[:, self._row_of[uid]] = (number, *values)
 
     def _drop(self, uid: str) -> None:
         row = self._row_of.pop(uid, None)
         if row is not None:
-            self._table[row] = _free_rows(1)[0]
+            self._table[_UNTIL_S, row] = _FREE
             self._free.append(row)
+            del self._uid_of[row]
         if not self._row_of:
             self._nodes.clear()  # or the names of removed nodes would stay for ever
             self._index = {}, np.zeros(0, dtype=np.int64)
 
     def _expire(self, now_s: float) -> None:
-        until_s = self._table["until_s"]
-        for row in np.flatnonzero((until_s <= now_s) & (until_s > _FREE)):
-            self._drop(self._table["uid"][row])
+        until_s = self._table[_UNTIL_S]
+        for row in np.flatnonzero((until_s <= now_s) & (until_s > _FREE)).tolist():
+            self._drop(self._uid_of[row])
 
 
-def _free_rows(count: int) -> NDArray[Any]:
-    rows = np.zeros(count, dtype=_ROW)
-    rows["until_s"] = _FREE
-    return rows
+def _free_rows(count: int) -> FloatArray:
+    table = np.zeros((len(_COLUMNS), count))
+    table[_UNTIL_S] = _FREE
+    return table
 
 
-def _taken(rows: Columns, places: NDArray[Any]) -> Columns:
-    """Some of the rows, column by column: copying rows as they stand in the table costs several times more."""
-    return {name: values[places] for name, values in rows.items()}
+def _requests(state: ClusterState, pods: Columns, nodes: IntArray) -> dict[str, Any]:
+    """Columns of the state with the requests of pods that the watch does not show as bound."""
+    provisional = pods["provisional"]
+    cpu, memory = (pods[name] * provisional for name in ("cpu_request_millicores", "memory_request_mib"))
+    return {
+        "cpu_requested_millicores": state.cpu_requested_millicores + _by_node(state, nodes, cpu),
+        "memory_requested_mib": state.memory_requested_mib + _by_node(state, nodes, memory),
+        "pods_running": state.pods_running + _by_node(state, nodes, provisional),
+        "gpu_free_milli": _gpus_left(state, pods, nodes),
+    }
 
 
-def _with_requests(state: ClusterState, rows: Columns, nodes: IntArray) -> ClusterState:
-    """Requests of pods that the watch does not show as bound."""
-    gpu_free_milli = state.gpu_free_milli.copy()
-    with_gpus = np.flatnonzero(rows["gpus"])
-    for node, row in zip(nodes[with_gpus], with_gpus, strict=True):
-        gpus, gpu_milli = rows["gpus"][row], rows["gpu_milli"][row]
-        chosen = choose_gpus(gpu_free_milli[node], gpus, gpu_milli)
+def _gpus_left(state: ClusterState, pods: Columns, nodes: IntArray) -> FloatArray:
+    with_gpus = np.flatnonzero(pods["gpus"] * pods["provisional"])
+    if not len(with_gpus):
+        return state.gpu_free_milli
+    free_milli = state.gpu_free_milli.copy()
+    for node, pod in zip(nodes[with_gpus], with_gpus, strict=True):
+        gpus, gpu_milli = pods["gpus"][pod], pods["gpu_milli"][pod]
+        chosen = choose_gpus(free_milli[node], gpus, gpu_milli)
         if chosen > 0:
-            take_gpus(gpu_free_milli[node], chosen, gpu_milli)
-    return replace(
-        state,
-        cpu_requested_millicores=state.cpu_requested_millicores
-        + _by_node(state, nodes, rows["cpu_request_millicores"]),
-        memory_requested_mib=state.memory_requested_mib + _by_node(state, nodes, rows["memory_request_mib"]),
-        pods_running=state.pods_running + _by_node(state, nodes, np.ones(len(nodes))),
-        gpu_free_milli=gpu_free_milli,
-    )
+            take_gpus(free_milli[node], chosen, gpu_milli)
+    return free_milli
 
 
-def _with_pending(state: ClusterState, rows: Columns, nodes: IntArray, now_s: float, window_s: float) -> ClusterState:
-    """Expected use that the metrics of the node lack; memory is a gauge, its window is a moment."""
+def _pending(state: ClusterState, pods: Columns, nodes: IntArray, now_s: float, window_s: float) -> dict[str, Any]:
+    """The same with the use that the metrics of the node lack; memory is a gauge, its window is a moment."""
 
     def missing(age_s: FloatArray, metric_window_s: float) -> FloatArray:
-        return pending_weight(rows["since_s"], now_s - age_s[nodes], np.asarray(metric_window_s))
+        return pending_weight(pods["since_s"], now_s - age_s[nodes], metric_window_s)
 
     cpu = missing(state.cpu_age_s, window_s)
     memory = missing(state.memory_age_s, 0.0)
     network = missing(state.network_age_s, window_s)
-    return replace(
-        state,
-        pending_cpu_millicores=state.pending_cpu_millicores + _by_node(state, nodes, cpu * rows["cpu_millicores"]),
-        pending_memory_mib=state.pending_memory_mib + _by_node(state, nodes, memory * rows["memory_mib"]),
-        pending_rx_mbps=state.pending_rx_mbps + _by_node(state, nodes, network * rows["rx_mbps"]),
-        pending_tx_mbps=state.pending_tx_mbps + _by_node(state, nodes, network * rows["tx_mbps"]),
-        pending_pods=state.pending_pods + _by_node(state, nodes, network),
-    )
+    return {
+        "pending_cpu_millicores": state.pending_cpu_millicores + _by_node(state, nodes, cpu * pods["cpu_millicores"]),
+        "pending_memory_mib": state.pending_memory_mib + _by_node(state, nodes, memory * pods["memory_mib"]),
+        "pending_rx_mbps": state.pending_rx_mbps + _by_node(state, nodes, network * pods["rx_mbps"]),
+        "pending_tx_mbps": state.pending_tx_mbps + _by_node(state, nodes, network * pods["tx_mbps"]),
+        "pending_pods": state.pending_pods + _by_node(state, nodes, network),
+    }
 
 
 def _by_node(state: ClusterState, nodes: IntArray, amounts: FloatArray) -> FloatArray:
-    summed: FloatArray = np.bincount(nodes, weights=amounts, minlength=state.node_count).astype(np.float64)
-    return summed
+    return np.bincount(nodes, amounts, state.node_count).astype(np.float64, copy=False)

@@ -175,6 +175,8 @@ class _Columns:
 
     def most(self, values: FloatArray) -> FloatArray:
         """Largest value over the candidates, as a divisor."""
+        if self.all:
+            return np.maximum(np.maximum.reduce(values, axis=-1, keepdims=True), 1e-9)
         return np.asarray(np.max(values, axis=-1, where=self.candidates, initial=1e-9))[..., None]
 
     def imputed(self, values: FloatArray, known: BoolArray) -> FloatArray:

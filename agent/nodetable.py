@@ -57,9 +57,9 @@ class NodeTable(Sequence[Node]):
     def index_of(self) -> Mapping[str, int]:
         return {name: index for index, name in enumerate(self.names)}
 
-    def places(self, names: Iterable[str]) -> IntArray:
+    def places(self, names: Sequence[str]) -> IntArray:
         """Where the nodes of these names stand; ``UNKNOWN`` for a name that is not here."""
-        return np.array(list(map(self.index_of.get, names, repeat(UNKNOWN))), dtype=np.int64)
+        return np.fromiter(map(self.index_of.get, names, repeat(UNKNOWN)), np.int64, len(names))
 
     @classmethod
     def of(cls, nodes: Sequence[Node]) -> NodeTable:

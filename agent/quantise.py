@@ -78,11 +78,15 @@ def _filled(values: FloatArray, candidates: BoolArray) -> FloatArray:
 def _count_better(values: FloatArray) -> IntArray:
     """For each value, how many are larger."""
     order = np.argsort(-values, axis=-1)
-    ordered = np.take_along_axis(values, order, axis=-1)
+    one_cluster = values.ndim == 1  # plain indices cost a fraction of the general form
+    ordered = values[order] if one_cluster else np.take_along_axis(values, order, axis=-1)
     place = np.zeros(values.shape, dtype=np.int64)
     # The first of a run of equal values has as many better ones as its place; the others of the run copy it.
     place[..., 1:] = np.arange(1, values.shape[-1]) * (ordered[..., 1:] != ordered[..., :-1])
     np.maximum.accumulate(place, axis=-1, out=place)
     better = np.empty_like(place)
-    np.put_along_axis(better, order, place, axis=-1)
+    if one_cluster:
+        better[order] = place
+    else:
+        np.put_along_axis(better, order, place, axis=-1)
     return better

@@ -117,7 +117,7 @@ def score_of(world, live, spec, kind, node, weights, clip, columns, means, row):
         value = min(max(row[column], clip[0, column]), clip[1, column])
         total += weights[0, kind, column] * value
         if_empty += weights[1, kind, column] * value
-    return total + row[F.empty] * if_empty
+    return np.floor(total + row[F.empty] * if_empty)
 
 
 @njit(error_model="numpy")
@@ -197,7 +197,7 @@ refresh = _refreshing(_SOURCES)
 def pack_weighted(
     nodes: PackingNodes, kinds: PodKinds, arrivals: IntArray, weights: FloatArray, clip: FloatArray = UNCLIPPED
 ) -> IntArray:
-    """The node of each arriving pod: the highest sum of weight x feature; of equal nodes the first.
+    """The node of each arriving pod: the highest sum of weight x feature, rounded down; of equal nodes the first.
 
     ``weights`` is (2, kinds, node features): those of every node, and what is added to them on an empty one.
     ``clip`` is (2, node features): the least and the greatest value that a feature counts with.

@@ -4,6 +4,9 @@ Small on purpose. A pod of no GPU, of a share, of one and of several wants diffe
 is looked at with other eyes than one that is paid for already. A score that needs nothing but the node and the pod's
 GPU request can be kept until the node changes: a whole published packing run (1,213 nodes, 8,000 pods) takes a fraction
 of a second, and that is what makes training on the real objective possible.
+
+Scores are whole numbers. Nodes that are nearly equal so become equal, the first of them is filled before the next is
+opened, and fewer nodes are left with a fragment each; how coarse it is, the size of the weights says.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ _SHARPNESS = 100.0  # shares below 1 % count as none, above 99 % as a whole GPU,
 
 
 class GpuScorer(nn.Module):
-    """score = sum over gates and features of gate(pod) x (weight + weight if empty) x feature."""
+    """score = sum over gates and features of gate(pod) x (weight + weight if empty) x feature, rounded down."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +37,7 @@ class GpuScorer(nn.Module):
         chosen = gates(pod)
         always = nodes @ (chosen @ self.weights[0]).unsqueeze(-1)
         if_empty = nodes @ (chosen @ self.weights[1]).unsqueeze(-1)
-        return (always + nodes[..., _EMPTY, None] * if_empty).squeeze(-1) * mask.to(nodes.dtype)
+        return torch.floor(always + nodes[..., _EMPTY, None] * if_empty).squeeze(-1) * mask.to(nodes.dtype)
 
 
 def gates(pod: Tensor) -> Tensor:

@@ -7,6 +7,8 @@ and a node that is no candidate changes nothing.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
@@ -16,14 +18,20 @@ from agent.features import NODE_FEATURES, POD_FEATURES
 _MISSING = list(NODE_FEATURES).index("metric_missing")
 
 
+class Embedding(NamedTuple):
+    nodes: Tensor  # (batch, nodes, hidden)
+    rules: Tensor  # (batch, rules): how much each counts
+
+
 class NodeScorer(nn.Module):
     """Scores of nodes: ``nodes`` (batch, nodes, features), ``pod`` (batch, features), ``mask`` (batch, nodes).
 
-    score = sharpness x a linear rule + a network that starts at zero: with a good rule (``prior``) learning starts
-    from there, without one it starts from equal scores. What comes out at nodes outside the mask means nothing.
+    score = sharpness x a mix of linear rules + a network that starts at zero: with good rules (``priors``, (rules,
+    features)) learning starts from there, without any it starts from equal scores. How much each rule counts depends on
+    what the pod and the candidates look like together. What comes out at nodes outside the mask means nothing.
     """
 
-    def __init__(self, hidden: int = 64, prior: FloatArray | None = None, sharpness: float = 1.0) -> None:
+    def __init__(self, hidden: int = 64, priors: FloatArray | None = None, sharpness: float = 1.0) -> None:
         super().__init__()
         self.hidden = hidden
         self.from_node = nn.Linear(len(NODE_FEATURES), hidden)
@@ -31,20 +39,25 @@ class NodeScorer(nn.Module):
         self.onward = nn.Linear(hidden, hidden)
         self.from_pool = nn.Linear(2 * hidden, hidden, bias=False)
         self.score = nn.Linear(hidden, 1, bias=False)
-        self.rule = nn.Linear(len(NODE_FEATURES), 1, bias=False)
+        rules = 1 if priors is None else len(priors)
+        self.rule = nn.Linear(len(NODE_FEATURES), rules, bias=False)
+        self.gate = nn.Linear(2 * hidden, rules, bias=False)
         self.sharpness = nn.Parameter(torch.tensor(float(sharpness)))
-        nn.init.zeros_(self.score.weight)
-        nn.init.zeros_(self.rule.weight)
-        if prior is not None:
-            self.rule.weight.data.copy_(torch.as_tensor(prior)[None])
+        for zero in (self.score, self.rule, self.gate):
+            nn.init.zeros_(zero.weight)
+        if priors is not None:
+            self.rule.weight.data.copy_(torch.as_tensor(priors))
 
-    def embed(self, nodes: Tensor, pod: Tensor, mask: Tensor) -> Tensor:
-        """What is known of each node in the light of the pod and the other candidates, (batch, nodes, hidden)."""
+    def embed(self, nodes: Tensor, pod: Tensor, mask: Tensor) -> Embedding:
+        """What is known of each node in the light of the pod and the other candidates."""
         first = torch.relu(self.from_node(nodes) + self.from_pod(pod).unsqueeze(1))
-        return torch.relu(self.onward(first) + self.from_pool(pooled(first, mask)).unsqueeze(1))
+        together = pooled(first, mask)
+        each = torch.relu(self.onward(first) + self.from_pool(together).unsqueeze(1))
+        return Embedding(each, torch.softmax(self.gate(together), dim=-1))
 
-    def from_embedding(self, embedding: Tensor, nodes: Tensor) -> Tensor:
-        scores: Tensor = (self.sharpness * self.rule(nodes) + self.score(embedding)).squeeze(-1)
+    def from_embedding(self, embedding: Embedding, nodes: Tensor) -> Tensor:
+        ruled = self.rule(nodes) @ embedding.rules.unsqueeze(-1)
+        scores: Tensor = (self.sharpness * ruled + self.score(embedding.nodes)).squeeze(-1)
         return scores
 
     def forward(self, nodes: Tensor, pod: Tensor, mask: Tensor) -> Tensor:

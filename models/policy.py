@@ -32,24 +32,24 @@ class ScorerPolicy(MaskableActorCriticPolicy):
         action_space: spaces.Space[Any],
         lr_schedule: Schedule,
         hidden: int = 64,
-        prior: FloatArray | None = None,
+        priors: FloatArray | None = None,
         sharpness: float = 1.0,
         **options: Any,
     ) -> None:
-        self.hidden, self.prior, self.first_sharpness = hidden, prior, sharpness
+        self.hidden, self.priors, self.first_sharpness = hidden, priors, sharpness
         options.setdefault("optimizer_kwargs", {"eps": 1e-5})
         super().__init__(
             observation_space, action_space, lr_schedule, features_extractor_class=_AsItIs, ortho_init=False, **options
         )
 
     def _build(self, lr_schedule: Schedule) -> None:
-        self.scorer = NodeScorer(self.hidden, self.prior, self.first_sharpness)
+        self.scorer = NodeScorer(self.hidden, self.priors, self.first_sharpness)
         self.critic = Critic(self.hidden)
         self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
         inherited = {name: value for name, value in super()._get_constructor_parameters().items() if name not in _FIXED}
-        return {**inherited, "hidden": self.hidden, "prior": self.prior, "sharpness": self.first_sharpness}
+        return {**inherited, "hidden": self.hidden, "priors": self.priors, "sharpness": self.first_sharpness}
 
     # --- what MaskablePPO calls
 
@@ -77,7 +77,7 @@ class ScorerPolicy(MaskableActorCriticPolicy):
         embedding = self.scorer.embed(nodes, pod, mask)
         logits = self.scorer.from_embedding(embedding, nodes)
         log_p = torch.log_softmax(torch.where(usable(nodes, mask), logits, NEVER), dim=-1)
-        return log_p, self.critic(embedding, pod, mask)
+        return log_p, self.critic(embedding.nodes, pod, mask)
 
 
 _FIXED = {"net_arch", "activation_fn", "ortho_init", "features_extractor_class", "features_extractor_kwargs"}

@@ -68,8 +68,11 @@ def config_validate(config: Config = None, assignments: Set = None) -> None:
     """Check the settings: exit code 0 and one line, or 2 and what is wrong."""
     from serving.configuration import ConfigurationSource
     from serving.configuration_text import verdict
+    from serving.measuring import chosen
 
-    typer.echo(verdict(ConfigurationSource(config, {}, assignments or ()).read()))
+    found = ConfigurationSource(config, {}, assignments or ()).read()
+    chosen(found.settings)
+    typer.echo(verdict(found))
 
 
 @config_app.command("schema")

@@ -184,11 +184,14 @@ def _validated(given: dict[str, Any], sources: Mapping[tuple[str, str], str]) ->
     try:
         return Settings(**given)
     except ValidationError as why:
-        problems = "; ".join(f"{_place(error['loc'], sources)}: {error['msg']}" for error in why.errors()[:5])
+        found = [(_place(error["loc"], sources), error["msg"].removeprefix("Value error, ")) for error in why.errors()]
+        problems = "; ".join(f"{place}: {message}" for place, message in found[:5])
         raise InputError(f"settings: {problems}") from why
 
 
 def _place(location: tuple[int | str, ...], sources: Mapping[tuple[str, str], str]) -> str:
     group, name, *rest = (*map(str, location), "", "")
+    if not name:
+        return group  # its settings do not fit together
     source = sources.get((group, name), DEFAULT)
     return ".".join([variable((group, name)) if source == DEFAULT else source, *filter(None, rest)])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import threading
 
 from agent.breaker import Clock
 from agent.cluster import Node, Pod
@@ -16,6 +15,7 @@ from agent.demand import ObservedDemand, Use
 from agent.feasibility import BYTES_PER_MIB
 from agent.nodetable import NodeTable
 from envs.dynamics.world import World
+from envs.live.background import BackgroundThread
 from envs.live.snapshot import Snapshot
 from envs.workloads.scenario import load_scenario
 from envs.workloads.synthetic import make_tape
@@ -32,31 +32,23 @@ RETRY_AFTER_S = 1.0  # an episode that fails at once must not spin
 STOP_WITHIN_S = 1.0
 
 
-class EmbeddedSimulation:
+class EmbeddedSimulation(BackgroundThread):
     """A ``ClusterSource``: one thread owns the world, requests read the snapshot that it published last."""
 
     def __init__(self, settings: SimulationSettings, decider: Decider, clock: Clock) -> None:
+        super().__init__("simulation", STOP_WITHIN_S)
         self._scenario = load_scenario(settings.scenario)
         self._seed = settings.seed
         self._speed = settings.speed
         self._decider = decider
         self._clock = clock
         self._newest: Snapshot | None = None
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="simulation", daemon=True)
 
     def snapshot(self) -> Snapshot | None:
         return self._newest
 
     def problems(self) -> tuple[str, ...]:
         return ()
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join(STOP_WITHIN_S)
 
     def _run(self) -> None:
         for episode in itertools.count():

@@ -22,6 +22,7 @@ from envs.live.fields import Json
 from envs.live.snapshot import ClusterSource
 from serving.decide import Decider
 from serving.decision import Decision
+from serving.wire.objects import parse_object
 from serving.wire.pod import pod_from_requirements
 
 logger = logging.getLogger(__name__)
@@ -61,7 +62,8 @@ class LegacyAgent:
             command = self._commands.get(name.decode("utf-8", "replace"))
             if command is None:
                 raise InputError(f"unknown command; choose from {', '.join(self._commands)}")
-            return orjson.dumps(command(_object(payload)))
+            values = parse_object(payload, "what follows the command") if payload.strip() else {}
+            return orjson.dumps(command(values))
         except InputError as why:
             return orjson.dumps({"status": "error", "message": str(why)})
         except Exception:  # the listener outlives a defect
@@ -119,18 +121,6 @@ def _pod(values: Json, uid: str) -> Pod:
         if limit is not None and limit > 0:  # the agents wrote 0 or -1 for "none"
             requirements[requirement] = limit
     return pod_from_requirements(requirements)[0]
-
-
-def _object(payload: bytes) -> Json:
-    if not payload.strip():
-        return {}
-    try:
-        content = orjson.loads(payload)
-    except orjson.JSONDecodeError as why:
-        raise InputError(f"what follows the command is not JSON: {why}") from why
-    if not isinstance(content, dict):
-        raise InputError("what follows the command must be a JSON object")
-    return content
 
 
 @asynccontextmanager

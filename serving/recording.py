@@ -17,6 +17,7 @@ from typing import NamedTuple
 from agent.breaker import Clock
 from agent.errors import InputError
 from agent.features import SCHEMA_VERSION
+from envs.live.background import BackgroundThread
 from envs.live.snapshot import ClusterSource
 from envs.workloads.recording_records import Ended, Record
 from envs.workloads.recording_writer import RecordingLimits, RecordingWriter
@@ -47,12 +48,16 @@ class _Waiting(NamedTuple):
         return 0 if self.decision is None else len(self.decision.names)
 
 
-class Recorder:
-    """Listens to ``Decisions`` and works in the background of the application."""
+class Recorder(BackgroundThread):
+    """Listens to ``Decisions`` and works in the background of the application.
+
+    When it is stopped, what waits is still written, if the disk is quick.
+    """
 
     def __init__(
         self, settings: RecordingSettings, source: ClusterSource, on_written: Written, wall_clock: Clock = time.time
     ) -> None:
+        super().__init__("recording", STOP_WITHIN_S)
         self._settings = settings
         self._on_written = on_written
         self._clock = wall_clock
@@ -64,8 +69,6 @@ class Recorder:
         self._writer: RecordingWriter | None = None
         self._retry_at_s = 0.0
         self._flush_at_s = 0.0
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="recording", daemon=True)
 
     def __call__(self, event: Event) -> None:
         """Called by whoever decides: never waits."""
@@ -84,14 +87,6 @@ class Recorder:
             self._queued_nodes += nodes
             if nodes > 0 and self._queued_nodes > max(MOST_QUEUED_NODES, nodes):
                 raise queue.Full
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """What waits is still written, if the disk is quick."""
-        self._stopping.set()
-        self._thread.join(STOP_WITHIN_S)
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
+from agent.cluster import FloatArray
 from agent.errors import InputError
 from agent.features import SCHEMA_VERSION
 from models.network import NodeScorer
@@ -29,9 +31,14 @@ class Checkpoint:
     minutes: float
     best: float  # relative cost of the best evaluation so far
 
+    @property
+    def priors(self) -> FloatArray:
+        """The linear rules, as they are by now."""
+        return np.asarray(self.scorer["rule.weight"].numpy())
+
     def network(self) -> NodeScorer:
         """What is exported."""
-        network = NodeScorer(self.config.network.hidden)
+        network = NodeScorer(self.config.network.hidden, self.priors)
         network.load_state_dict(self.scorer)
         return network
 

@@ -39,7 +39,10 @@ class World(Part):
 
 class Network(Part):
     hidden: int = Field(64, ge=4, le=512, description="width of the layers")
-    prior: str = Field("mix", description="linear scorer that learning starts from (models/linear.py); none: nothing")
+    prior: str = Field(
+        "mix",
+        description="linear scorer that learning starts from (models/linear.py); own: one a scenario; none: nothing",
+    )
     sharpness: Positive = Field(0.5, description="how far the first policy trusts that scorer: its scores times this")
 
 

@@ -1,33 +1,34 @@
 """The released GPU model on the published packing lists, beside the policies that were published for them.
 
-A run of 1,213 nodes and 8,000 pods would be millions of calls of the model. Its score is linear in the features of a
-node, given the pod and whether the node is empty, so the weights are asked out of the model once for every kind of pod
-and the run is played compiled. That they give what the model answers is checked on rows of a real run, never assumed.
+A run of 1,213 nodes and 8,000 pods would be millions of calls of the model. Its score is a rounded sum over features
+of a node, given the pod and whether the node is empty, so the weights are taken out of the model once for every kind of
+pod and the run is played compiled. That they give what the model answers is checked on a real run, never assumed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx.numpy_helper
 
 from agent.cluster import FloatArray
 from agent.errors import InputError
-from agent.features import NODE_FEATURES, POD_FEATURES, Encoding, FeatureArray, encode
+from agent.features import NODE_FEATURES, FeatureArray, encode
 from envs.openb_packing import PackingProblem, PublishedRun, published_run, read_percent, unallocated_percent
 from envs.openb_policy import as_seen, pack_weighted, place, static_pods, views
 from envs.packing import UNPLACED, empty_world
-from models.manifest import FeatureRange, Manifest, read_model
+from models.manifest import Manifest, read_model
 from models.onnx_scorer import OnnxScorer
 from training.gpu_problems import OpenbLists, list_names
+from training.train_gpu import SHAPE, gates_of
 
 MODEL = "model"
 OTHERS = ("best_fit", "fgd", "first_fit")
 CHECK_EVERY = 500  # pods of a run
-MAX_DIFFERENCE = 1e-3
+MAX_OTHER_SHARE = 0.02  # of the scores: the model adds in single precision, and at the edge of a level that shows
 _EMPTY = list(NODE_FEATURES).index("empty")
-_ANYTHING = FeatureRange(min=-1e9, low=-1e9, high=1e9, max=1e9)
 
 
 def gpu_list_results(folder: Path, model: Path, seeds: int = 10) -> dict[str, dict[str, float]]:
@@ -40,8 +41,9 @@ def gpu_list_results(folder: Path, model: Path, seeds: int = 10) -> dict[str, di
 
 
 def _results(problem: PackingProblem, model: Path, seeds: range) -> dict[str, float]:
-    weights = kept_weights(model, static_pods(problem.kinds))
-    scorer = OnnxScorer.load(model)
+    manifest, content = read_model(model)
+    scorer = OnnxScorer(manifest, content)
+    weights = kept_weights(content, static_pods(problem.kinds))
     clip = clip_of(scorer.manifest)
     runs = [published_run(problem, seed) for seed in seeds]
     check_kept(scorer, weights, problem, runs[0])
@@ -55,36 +57,19 @@ def _results(problem: PackingProblem, model: Path, seeds: range) -> dict[str, fl
     return {MODEL: float(np.mean(percent)), **others}
 
 
-def kept_weights(model: Path, pods: FeatureArray) -> FloatArray:
-    """The weights that a model gives each of these pods, as ``pack_weighted`` takes them: (2, pods, features)."""
-    manifest, content = read_model(model)
-    unbounded = manifest.model_copy(
-        update={
-            "node_features": dict.fromkeys(NODE_FEATURES, _ANYTHING),
-            "pod_features": dict.fromkeys(POD_FEATURES, _ANYTHING),
-        }
-    )
-    return asked_weights(OnnxScorer(unbounded, content).rate, pods)
+def kept_weights(model: bytes, pods: FeatureArray) -> FloatArray:
+    """The weights that an ONNX model gives each of these pods, as ``pack_weighted`` takes them: (2, pods, features)."""
+    constants = onnx.load_from_string(model).graph.initializer
+    tables = [onnx.numpy_helper.to_array(each) for each in constants if tuple(each.dims) == SHAPE[1:]]
+    if len(tables) != SHAPE[0]:
+        raise InputError("this is no model of training/train_gpu.py: it does not hold the weights of one")
+    return np.asarray(gates_of(pods) @ np.stack(tables).astype(np.float64))
 
 
 def clip_of(manifest: Manifest) -> FloatArray:
     """What the sidecar clips the features of a node to, as ``pack_weighted`` takes it."""
     ranges = [manifest.node_features[name] for name in NODE_FEATURES]
     return np.array([[each.min for each in ranges], [each.max for each in ranges]])
-
-
-def asked_weights(rate: Callable[[Encoding, np.ndarray], FloatArray], pods: FeatureArray) -> FloatArray:
-    """Ask for nodes that have one feature only, then for the same ones empty."""
-    width = len(NODE_FEATURES)
-    single = np.eye(width, dtype=np.float32)
-    emptied = single.copy()
-    emptied[:, _EMPTY] = 1.0
-    rows = np.broadcast_to(np.concatenate([single, emptied]), (len(pods), 2 * width, width))
-    scores = rate(Encoding(np.ascontiguousarray(rows), pods), np.ones((len(pods), 2 * width), dtype=np.bool_))
-    always, with_empty = scores[:, :width], scores[:, width:]
-    if_empty = with_empty - always - always[:, _EMPTY, None]
-    if_empty[:, _EMPTY] = 0.0
-    return np.stack([always, if_empty])
 
 
 def check_kept(scorer: OnnxScorer, weights: FloatArray, problem: PackingProblem, run: PublishedRun) -> None:
@@ -98,12 +83,12 @@ def check_kept(scorer: OnnxScorer, weights: FloatArray, problem: PackingProblem,
             state, demand, candidates = as_seen(run.nodes, world, live, kind)
             encoding = encode(state, demand, candidates)
             rows = np.clip(encoding.nodes, *clip)
-            kept = rows @ weights[0, kind] + rows[:, _EMPTY] * (rows @ weights[1, kind])
-            off = np.abs(scorer.rate(encoding, candidates) - kept)[candidates]
-            if candidates.any() and off.max() > MAX_DIFFERENCE:
+            kept = np.floor(rows @ weights[0, kind] + rows[:, _EMPTY] * (rows @ weights[1, kind]))
+            same = (scorer.rate(encoding, candidates) == kept)[candidates]
+            if candidates.any() and same.mean() < 1.0 - MAX_OTHER_SHARE:
                 raise InputError(
-                    f"model {scorer.manifest.label} does not score a node by itself and the pod's GPUs alone (off by"
-                    f" {off.max():.2g}): a packing run cannot keep its scores"
+                    f"model {scorer.manifest.label} does not score a node by itself and the pod's GPUs alone ("
+                    f"{1.0 - same.mean():.0%} of the scores differ): a packing run cannot keep its scores"
                 )
         if node != UNPLACED:
             place(world, live, kind, node)

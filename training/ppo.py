@@ -54,7 +54,7 @@ class TrainingWorld:
 class EpisodicPPO(MaskablePPO):
     """``learn`` as ever; ``updates`` counts what was learned from."""
 
-    def __init__(self, worlds: list[TrainingWorld], config: TrainConfig, prior: FloatArray | None) -> None:
+    def __init__(self, worlds: list[TrainingWorld], config: TrainConfig, priors: FloatArray | None) -> None:
         learning, network = config.learning, config.network
         self.worlds, self.config, self.updates = worlds, config, 0
         torch.set_num_threads(config.threads)
@@ -71,7 +71,7 @@ class EpisodicPPO(MaskablePPO):
             vf_coef=learning.critic_weight,
             max_grad_norm=learning.gradient_limit,
             target_kl=learning.target_kl,
-            policy_kwargs={"hidden": network.hidden, "prior": prior, "sharpness": network.sharpness},
+            policy_kwargs={"hidden": network.hidden, "priors": priors, "sharpness": network.sharpness},
             seed=config.seed,
             device="cpu",
         )

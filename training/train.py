@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.live import Live
@@ -19,18 +20,19 @@ from stable_baselines3.common.logger import configure
 
 from agent.errors import InputError
 from envs.workloads.synthetic import make_tape
-from models.linear import load_linear
+from models.linear import MIX, load_linear
 from training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from training.config import TrainConfig, load_config
 from training.group_tapes import TapeMaker
 from training.ppo import EpisodicPPO, TrainingWorld, make_stack
+from training.priors import NONE, OWN, alike, first_priors, show, teach
 from training.recorded_worlds import recorded_config
 from training.release import release
 from training.watching import Metrics, Watch, watch
 from training.worlds import open_traces, tape_maker
 
 CHECKPOINT, BEST, MODEL = "checkpoint.pt", "best.pt", "model"
-NO_PRIOR = "none"
+SHOWN_SEED, SHOWN_TAPES = 850_000, 64  # what the gate is taught with
 
 Report = Callable[[Metrics], None]
 
@@ -75,7 +77,7 @@ def train(
     """Train until the decisions, the minutes or the patience are used up; the folder of the exported model."""
     out.mkdir(parents=True, exist_ok=True)
     before = load_checkpoint(out / CHECKPOINT) if resume else None
-    linear = None if config.network.prior == NO_PRIOR else load_linear(config.network.prior)
+    linear = None if config.network.prior == NONE else load_linear(MIX)
     scenarios = config.scenarios()
     numbers = range(config.watching.episodes)
     tapes = {
@@ -89,8 +91,10 @@ def train(
         )
         for scenario, world in zip(scenarios, config.worlds, strict=True)
     ]
-    model = EpisodicPPO(worlds, config, None if linear is None else linear.weights)
-    if before is not None:
+    if before is None:
+        model = begun(config, worlds)
+    else:
+        model = EpisodicPPO(worlds, config, before.priors)
         _restore(model, watching, before)
     session = _Session(watching, out, minutes, before.minutes if before else 0.0, report, live)
     model.set_logger(configure(str(out / "tensorboard"), ["tensorboard"]))
@@ -101,6 +105,21 @@ def train(
     except KeyboardInterrupt:
         raise InputError(f"stopped; go on with: pilotfish train --out {out} --resume") from None
     return release(load_checkpoint(out / BEST), worlds, out / MODEL)
+
+
+def begun(config: TrainConfig, worlds: list[TrainingWorld]) -> EpisodicPPO:
+    """A learner that knows what its priors know."""
+    linear = first_priors(config.network.prior, [world.scenario.name for world in worlds])
+    if config.network.prior != OWN:
+        return EpisodicPPO(worlds, config, np.stack([each.weights for each in linear]) if linear else None)
+    shown = [
+        show(scorer, make_stack(world, SHOWN_SEED, range(SHOWN_TAPES)), config.seed)
+        for scorer, world in zip(linear, worlds, strict=True)
+    ]
+    model = EpisodicPPO(worlds, config, alike(linear, shown))
+    teach(model.learner.scorer, shown, config.seed)
+    model.scorer.load_state_dict(model.learner.scorer.state_dict())
+    return model
 
 
 class _Session(BaseCallback):

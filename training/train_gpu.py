@@ -179,7 +179,7 @@ def rated(encoding: Encoding, weights: FeatureArray) -> FeatureArray:
     chosen = gates(torch.from_numpy(encoding.pod)).numpy()
     by_feature = np.einsum("...g,...sgf->...sf", chosen, weights)
     always, if_empty = (np.matmul(encoding.nodes, by_feature[..., state, :, None])[..., 0] for state in range(2))
-    return np.asarray(always + encoding.nodes[..., _FEATURE["empty"]] * if_empty)
+    return np.asarray(np.floor(always + encoding.nodes[..., _FEATURE["empty"]] * if_empty))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
+from envs.live.background import BackgroundThread
 from envs.live.metrics import LiveMetrics
 
 logger = logging.getLogger(__name__)
@@ -16,15 +16,14 @@ LOOK_AGAIN_S = 0.1
 LEAST_PAUSE_S = 0.05
 
 
-class RoundsSource(ABC):
+class RoundsSource(BackgroundThread):
     """A ``MetricsSource``: a subclass says what one round reads, and when there is anything to ask for."""
 
     def __init__(self, name: str, interval_s: float) -> None:
+        super().__init__(name, STOP_WITHIN_S)
         self._name = name
         self._interval_s = interval_s
         self._newest = LiveMetrics()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def newest(self) -> LiveMetrics:
         return self._newest
@@ -32,14 +31,6 @@ class RoundsSource(ABC):
     def go_on_from(self, before: LiveMetrics) -> None:
         """Until the first round these are the newest: the readings of another source in whose place this one comes."""
         self._newest = before
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(STOP_WITHIN_S)
 
     @abstractmethod
     def read(self) -> LiveMetrics:

@@ -46,17 +46,16 @@ DEMAND = record(
 )
 REASONS = mapping(listing(TEXT))
 
+# What every answer about a pod says of how it came about.
+ORIGIN: Schema = {"source": TEXT, "reason": TEXT, "model": TEXT_OR_NULL, "demand": DEMAND, "ages_s": AGES}
+
 SCORES = record(
     scores=listing(SCORED),
     best=TEXT_OR_NULL,
-    source=TEXT,
-    reason=TEXT,
-    ages_s=AGES,
     filtered=REASONS,
-    demand=DEMAND,
     warnings=listing(TEXT),
-    model=TEXT_OR_NULL,
     deadline_ms=NUMBER,
+    **ORIGIN,
 )
 EXPLANATION = record(
     node=TEXT_OR_NULL,
@@ -68,13 +67,9 @@ EXPLANATION = record(
     best=TEXT_OR_NULL,
     bound=TEXT_OR_NULL,
     next_best=listing(SCORED),
-    source=TEXT,
-    reason=TEXT,
-    model=TEXT_OR_NULL,
-    demand=DEMAND,
-    ages_s=AGES,
     filtered=REASONS,
     filtered_counts=mapping(WHOLE),
+    **ORIGIN,
 )
 DECIDED = record(
     number=WHOLE,
@@ -84,20 +79,16 @@ DECIDED = record(
     namespace=TEXT,
     app=TEXT,
     best=TEXT_OR_NULL,
-    source=TEXT,
-    reason=TEXT,
-    model=TEXT_OR_NULL,
     mode=TEXT,
     applied=FLAG,
     candidates=WHOLE,
     top=listing(SCORED),
     filtered=mapping(WHOLE),
-    demand=DEMAND,
-    ages_s=AGES,
     deadline_ms=NUMBER,
     took_ms=NUMBER,
     bound=TEXT_OR_NULL,
     bound_at_s=NUMBER_OR_NULL,
+    **ORIGIN,
 )
 DECIDED["properties"]["features"] = {"type": ["object", "null"], "additionalProperties": mapping(NUMBER)}
 DECISIONS = record(decisions=listing(DECIDED))

@@ -14,7 +14,8 @@ from serving.routes.described import EXPLANATION, POD_OR_REQUIREMENTS, body_of, 
 from serving.routes.http import json_reply, read_body
 from serving.sidecar import Sidecar, TheSidecar, TheSnapshot
 from serving.wire.explain import ExplainRequest, from_why, to_explain_request
-from serving.wire.score import asked_nodes, parse_object
+from serving.wire.objects import parse_object
+from serving.wire.score import asked_nodes
 
 router = APIRouter()
 

@@ -10,7 +10,8 @@ from fastapi.responses import Response
 from serving.routes.described import POD_OR_REQUIREMENTS, SCORES, body_of, replies
 from serving.routes.http import json_reply, read_body
 from serving.sidecar import TheSidecar, TheSnapshot
-from serving.wire.score import asked_nodes, from_decision, parse_object, to_score_request
+from serving.wire.objects import parse_object
+from serving.wire.score import asked_nodes, from_decision, to_score_request
 
 router = APIRouter()
 

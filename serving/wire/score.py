@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import orjson
 
 from agent.cluster import BoolArray, Pod
 from agent.errors import InputError
@@ -27,16 +26,6 @@ class ScoreRequest:
     nodes: tuple[str, ...] | None  # None: all
     assume: bool
     warnings: tuple[str, ...]
-
-
-def parse_object(body: bytes) -> Json:
-    try:
-        content = orjson.loads(body)
-    except orjson.JSONDecodeError as why:
-        raise InputError(f"the body is not JSON: {why}") from why
-    if not isinstance(content, dict):
-        raise InputError("the body must be a JSON object")
-    return content
 
 
 def to_score_request(content: Json, max_nodes: int) -> ScoreRequest:

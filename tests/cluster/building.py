@@ -35,16 +35,32 @@ def _flags_of(version: str) -> str:
 
 KUBERNETES_FLAGS = _flags_of(KUBERNETES_VERSION)
 
-KWOK_MODULE = "sigs.k8s.io/kwok"
-KWOK_MANIFESTS = {  # what KWOK run alone has to be given, from the folder kustomize of its module
-    "kwok-stages.yaml": (
-        "stage/node/fast/node-initialize.yaml",
-        "stage/node/heartbeat/node-heartbeat.yaml",
-        "stage/pod/fast/pod-ready.yaml",
-        "stage/pod/fast/pod-complete.yaml",
-        "stage/pod/fast/pod-delete.yaml",
+PEERS_KUBERNETES_VERSION = "v1.34.4"
+MANIFESTS = {  # what programs have to be given, by the folder under tools/: from which Go module, and which files of it
+    "kwok": (
+        "sigs.k8s.io/kwok",
+        {
+            "kwok-stages.yaml": (
+                "kustomize/stage/node/fast/node-initialize.yaml",
+                "kustomize/stage/node/heartbeat/node-heartbeat.yaml",
+                "kustomize/stage/pod/fast/pod-ready.yaml",
+                "kustomize/stage/pod/fast/pod-complete.yaml",
+                "kustomize/stage/pod/fast/pod-delete.yaml",
+            ),
+            "kwok-roles.yaml": (
+                "kustomize/rbac/service_account.yaml",
+                "kustomize/rbac/role.yaml",
+                "kustomize/rbac/role_binding.yaml",
+            ),
+        },
     ),
-    "kwok-roles.yaml": ("rbac/service_account.yaml", "rbac/role.yaml", "rbac/role_binding.yaml"),
+    "schedulerplugins": (
+        "sigs.k8s.io/scheduler-plugins",
+        {
+            "peers-crds.yaml": ("manifests/appgroup/crd.yaml", "manifests/networktopology/crd.yaml"),
+            "peers-roles.yaml": ("manifests/networktopology/cluster-role.yaml",),
+        },
+    ),
 }
 
 
@@ -66,7 +82,19 @@ MATRIX = tuple(
     Program(f"kube-scheduler-{minor}", "k8s.io/kubernetes/cmd/kube-scheduler", f"scheduler-{minor}", _flags_of(version))
     for minor, version in MATRIX_VERSIONS.items()
 )
-BY_NAME = {program.name: program for program in (*PROGRAMS, *MATRIX)}
+PEERS = (  # whom Pilotfish is compared with
+    Program(
+        "scheduler-plugins",
+        "sigs.k8s.io/scheduler-plugins/cmd/scheduler",
+        "schedulerplugins",
+        _flags_of(PEERS_KUBERNETES_VERSION),
+    ),
+)
+BY_NAME = {program.name: program for program in (*PROGRAMS, *MATRIX, *PEERS)}
+MODULE_OF = {name: program.module for name, program in BY_NAME.items()} | {
+    name: module for module, (_, manifests) in MANIFESTS.items() for name in manifests
+}
+TARGETS = {"schedulerplugins": "peers"} | {program.module: "test-matrix" for program in MATRIX}
 
 
 class ToolMissing(Exception):
@@ -87,10 +115,10 @@ def folder_of(module: str) -> Path:
 
 def tool(name: str) -> Path:
     """The built program of that name, or a manifest that belongs to it."""
-    module = BY_NAME[name].module if name in BY_NAME else "kwok"
+    module = MODULE_OF[name]
     path = folder_of(module) / name
     if not path.exists():
-        target = "test-matrix" if name.startswith("kube-scheduler-") else "cluster-tools"
+        target = TARGETS.get(module, "cluster-tools")
         raise ToolMissing(f"{name} is not built yet: run `make {target}` (10 to 30 minutes, once)")
     return path
 
@@ -104,8 +132,8 @@ def build_all(programs: Sequence[Program] = PROGRAMS) -> None:
             return
         modules = sorted({program.module for program in programs})
         go = go_command(needed_version([SOURCES / module for module in modules]), cache_folder())
-        if "kwok" in modules:
-            _keep_kwok_manifests(go)
+        for module in MANIFESTS.keys() & set(modules):
+            _keep_manifests(go, module)
         for program in missing:
             _build(go, program)
 
@@ -149,15 +177,15 @@ def _run_with_progress(command: list[str], folder: Path, go: Path, name: str) ->
         raise SystemExit(f"cluster-tools: {name} does not build:\n{''.join(said)}")
 
 
-def _keep_kwok_manifests(go: Path) -> None:
+def _keep_manifests(go: Path, module: str) -> None:
     """Copies beside the program, before it: the module cache may be emptied at any time."""
-    folder = folder_of("kwok")
+    folder, (source, manifests) = folder_of(module), MANIFESTS[module]
     folder.mkdir(parents=True, exist_ok=True)
-    download = [str(go), "mod", "download", "-json", KWOK_MODULE]
-    told = subprocess.check_output(download, cwd=SOURCES / "kwok", env=go_environment(go))
-    source = Path(json.loads(told)["Dir"]) / "kustomize"
-    for name, parts in KWOK_MANIFESTS.items():
-        (folder / name).write_text("---\n".join((source / part).read_text() for part in parts))
+    download = [str(go), "mod", "download", "-json", source]
+    told = subprocess.check_output(download, cwd=SOURCES / module, env=go_environment(go))
+    found = Path(json.loads(told)["Dir"])
+    for name, parts in manifests.items():
+        (folder / name).write_text("---\n".join((found / part).read_text() for part in parts))
 
 
 def _say(line: str) -> None:
@@ -167,7 +195,7 @@ def _say(line: str) -> None:
 
 if __name__ == "__main__":
     try:
-        build_all()
+        build_all(PEERS if sys.argv[1:] == ["peers"] else PROGRAMS)
     except GoMissing as why:
         raise SystemExit(f"cluster-tools: {why}") from why
     _say(f"ready in {cache_folder()}")

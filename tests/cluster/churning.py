@@ -2,60 +2,70 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 
 from tests.cluster.api import Api
 from tests.cluster.objects import a_pod
 
 LIFE_S = 10.0
-WORKERS = 4
+WORKERS = 4  # that create, and as many that delete: on a slow machine neither shall starve the other
 
 
 class Churn:
-    """``pods`` of them in ``lasts_s``; each is deleted ``LIFE_S`` after it was created."""
+    """A pod every ``every_s`` for ``lasts_s``, or as fast as it goes; each is deleted ``LIFE_S`` after its creation."""
 
-    def __init__(self, admin: Api, namespace: str, pods: int, lasts_s: float) -> None:
+    def __init__(self, admin: Api, namespace: str, every_s: float, lasts_s: float) -> None:
         self.problems: list[str] = []
         self._admin = admin
         self._path = f"/api/v1/namespaces/{namespace}/pods"
-        self._due: queue.PriorityQueue[tuple[float, bool, str]] = queue.PriorityQueue()  # when, whether to delete, who
-        began_s = time.monotonic()
-        for number in range(pods):
-            self._due.put((began_s + number * lasts_s / pods, False, f"pod-{number:06}"))
-        self._left = pods
-        self._lock = threading.Lock()
-        self._workers = [threading.Thread(target=self._work, daemon=True) for _ in range(WORKERS)]
+        self._every_s = every_s
+        self._lasts_s = lasts_s
+        self._numbers = itertools.count()
+        self._created: queue.SimpleQueue[tuple[str, float]] = queue.SimpleQueue()
+        self._creators = [threading.Thread(target=self._create, daemon=True) for _ in range(WORKERS)]
+        self._deleters = [threading.Thread(target=self._delete, daemon=True) for _ in range(WORKERS)]
 
     def start(self) -> None:
-        for worker in self._workers:
+        self._began_s = time.monotonic()
+        for worker in (*self._creators, *self._deleters):
             worker.start()
 
     def is_over(self) -> bool:
-        return not any(worker.is_alive() for worker in self._workers)
+        return not any(worker.is_alive() for worker in self._deleters)
 
-    def _work(self) -> None:
-        while self._left:
+    def pods(self) -> int:
+        """How many there were, when it is over."""
+        return next(self._numbers) - WORKERS
+
+    def _create(self) -> None:
+        while True:
+            number = next(self._numbers)
+            due_s = min(number * self._every_s, self._lasts_s)
+            time.sleep(max(self._began_s + due_s - time.monotonic(), 0.0))
+            if time.monotonic() - self._began_s >= self._lasts_s:
+                return
+            name = f"pod-{number:06}"
+            self._try(partial(self._admin.create, self._path, a_pod(name)), name)
+            self._created.put((name, time.monotonic() + LIFE_S))
+
+    def _delete(self) -> None:
+        while True:
             try:
-                due_s, delete, name = self._due.get(timeout=1.0)
+                name, due_s = self._created.get(timeout=1.0)
             except queue.Empty:
+                if not any(creator.is_alive() for creator in self._creators):
+                    return
                 continue
             time.sleep(max(due_s - time.monotonic(), 0.0))
-            try:
-                self._delete(name) if delete else self._create(name)
-            except Exception as why:  # said in the end: the others go on
-                self.problems.append(f"{name}: {why}")
-                self._one_less()
+            self._try(partial(self._admin.delete, f"{self._path}/{name}", gracePeriodSeconds="0"), name)
 
-    def _create(self, name: str) -> None:
-        self._admin.create(self._path, a_pod(name))
-        self._due.put((time.monotonic() + LIFE_S, True, name))
-
-    def _delete(self, name: str) -> None:
-        self._admin.delete(f"{self._path}/{name}", gracePeriodSeconds="0")
-        self._one_less()
-
-    def _one_less(self) -> None:
-        with self._lock:
-            self._left -= 1
+    def _try(self, act: Callable[[], object], name: str) -> None:
+        try:
+            act()
+        except Exception as why:  # said in the end: the others go on
+            self.problems.append(f"{name}: {why}")

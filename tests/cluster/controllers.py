@@ -46,18 +46,19 @@ def start_controller_manager(cluster: ApiServer, grace_period_s: int = 120) -> D
     return daemon
 
 
-def start_scheduler(cluster: ApiServer, election: Object | None = None, **configuration: object) -> Daemon:
+def start_scheduler(
+    cluster: ApiServer, election: Object | None = None, program: str = "", **configuration: object
+) -> Daemon:
     """kube-scheduler with these fields of KubeSchedulerConfiguration, for example ``extenders``.
 
-    Without ``election`` (its ``leaderElection``) it is alone and leads at once.
+    Without ``election`` (its ``leaderElection``) it is alone and leads at once. ``program``: another scheduler.
     """
+    program = program or os.environ.get(SCHEDULER_VARIABLE, SCHEDULER_TOOL)
     port, kubeconfig = free_port(), cluster.kubeconfig_of(SCHEDULER)
     configuration["leaderElection"] = election or {"leaderElect": False}
     written = _scheduler_configuration(cluster.folder / f"kube-scheduler-{port}.yaml", kubeconfig, configuration)
     options = [f"--config={written}", *_secure_port(cluster, port, kubeconfig), "--v=2"]
-    daemon = cluster.processes.start(
-        "kube-scheduler", tool(os.environ.get(SCHEDULER_VARIABLE, SCHEDULER_TOOL)), options
-    )
+    daemon = cluster.processes.start("kube-scheduler", tool(program), options)
     daemon.wait_until(lambda: _answers(cluster, port))
     return daemon
 

@@ -81,7 +81,7 @@ def model_garbage(ground: ProvingGround, lasts_s: float) -> Iterator[Recovered]:
     time.sleep(lasts_s)
     assert ground.decisions(1)[0]["source"] == POLICY, "a model in use was given up for a file that is none"
     ground.parts["pilotfish"].kill()
-    eventually(lambda: ground.decisions(1), "a decision of a sidecar that never had a model")
+    eventually(lambda: ground.decisions(1), "a decision of a sidecar that never had a model", within_s=60.0)
     _assert_the_policy_gave_way(ground)
     file.write_bytes(good)
     yield lambda: not ground.model_problems()
@@ -91,25 +91,31 @@ def model_garbage(ground: ProvingGround, lasts_s: float) -> Iterator[Recovered]:
 def node_cordoned(ground: ProvingGround, lasts_s: float) -> Iterator[Recovered]:
     node = _favourite(ground)
     cordon(ground.admin, node)
-    yield lambda: _is_closed(ground, node)
-    cordon(ground.admin, node, cordoned=False)
+    try:
+        yield lambda: _is_closed(ground, node)
+    finally:
+        cordon(ground.admin, node, cordoned=False)
 
 
 @contextmanager
 def node_not_ready(ground: ProvingGround, lasts_s: float) -> Iterator[Recovered]:
     node = _favourite(ground)
     darken(ground.admin, node)
-    yield lambda: _is_closed(ground, node)
-    lighten(ground.admin, node)
-    eventually(lambda: node in usable_nodes(ground.admin), f"{node} Ready again")
+    try:
+        yield lambda: _is_closed(ground, node)
+    finally:
+        lighten(ground.admin, node)
+        eventually(lambda: node in usable_nodes(ground.admin), f"{node} Ready again")
 
 
 @contextmanager
 def node_removed(ground: ProvingGround, lasts_s: float) -> Iterator[Recovered]:
     node = _favourite(ground)
     ground.admin.delete(f"{NODES}/{node}")
-    yield lambda: ground.node_as_the_sidecar_knows_it(node) == {}
-    create_nodes(ground.admin, [node_of(ground.tape, node_number(node))])
+    try:
+        yield lambda: ground.node_as_the_sidecar_knows_it(node) == {}
+    finally:
+        create_nodes(ground.admin, [node_of(ground.tape, node_number(node))])
 
 
 @contextmanager

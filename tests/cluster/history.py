@@ -78,7 +78,9 @@ class History:
         known: dict[str, Object] = {}  # by UID
 
         def noted(item: Object, gone: bool) -> None:
-            known.pop(item["metadata"]["uid"], None) if gone else known.update({item["metadata"]["uid"]: item})
+            known[item["metadata"]["uid"]] = item
+            if gone:
+                del known[item["metadata"]["uid"]]
             with self._lock:
                 note(item, gone)
 

@@ -57,9 +57,6 @@ class ProvingGround:
     def pods(self) -> str:
         return f"/api/v1/namespaces/{NAMESPACE}/pods"
 
-    def restarts(self) -> int:
-        return sum(part.restarts for part in self.parts.values())
-
     def decisions(self, limit: int = 50) -> list[Object]:
         """Newest first; none while nobody answers."""
         try:
@@ -107,9 +104,11 @@ def proving_ground(processes: Processes) -> Iterator[ProvingGround]:
     for daemon in (prometheus.daemon, sidecar.daemon, scheduler):
         parts[daemon.name] = supervisor.keep(daemon)
     supervisor.start()
-    yield ProvingGround(cluster, tape, nodes, exporter, sidecar, model, parts)
-    supervisor.stop()
-    exporter.stop()
+    try:
+        yield ProvingGround(cluster, tape, nodes, exporter, sidecar, model, parts)
+    finally:
+        supervisor.stop()
+        exporter.stop()
 
 
 def _start_sidecar(cluster: ApiServer, prometheus: str, model: Path) -> Sidecar:

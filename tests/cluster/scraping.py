@@ -55,14 +55,31 @@ def start_prometheus(
 
 
 def _configuration(path: Path, exporter: str, nodes: Iterable[str], interval_s: float, out_of_order: str) -> Path:
-    targets = [{"targets": [exporter], "labels": {"__metrics_path__": f"/{node}", "node": node}} for node in nodes]
+    targets = [{"targets": [exporter], "labels": _labels(node)} for node in nodes]
     interval = f"{round(1000 * interval_s)}ms"
     configuration: Object = {
-        "global": {"scrape_interval": interval, "scrape_timeout": interval},
+        "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
         # a page may name the nodes itself
         "scrape_configs": [{"job_name": "nodes", "static_configs": targets, "honor_labels": True}],
+        "rule_files": [str(_rules(path.with_name("prometheus-rules.yaml"), interval_s))],
     }
     if out_of_order:
         configuration["storage"] = {"tsdb": {"out_of_order_time_window": out_of_order}}
     path.write_text(yaml.safe_dump(configuration))
+    return path
+
+
+def _labels(node: str) -> dict[str, str]:
+    return {"__metrics_path__": f"/{node}", "node": node, "instance": node}
+
+
+def _rules(path: Path, interval_s: float) -> Path:
+    """The series of the usual Prometheus stack that Trimaran's load watcher asks for."""
+    idle = f'rate(node_cpu_seconds_total{{mode="idle"}}[{round(4 * interval_s * 1000)}ms])'
+    memory = "1 - node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes"
+    rules = [
+        {"record": "instance:node_cpu:ratio", "expr": f"1 - avg by (instance) ({idle})"},
+        {"record": "instance:node_memory_utilisation:ratio", "expr": f"max by (instance) ({memory})"},
+    ]
+    path.write_text(yaml.safe_dump({"groups": [{"name": "load-watcher", "rules": rules}]}))
     return path

@@ -15,7 +15,6 @@ class Kept:
 
     def __init__(self, daemon: Daemon) -> None:
         self.daemon = daemon
-        self.restarts = 0
         self.not_before_s = 0.0
 
     def kill(self, down_s: float = 0.0) -> None:
@@ -50,4 +49,3 @@ class Supervisor:
             for kept in self._kept:
                 if kept.daemon.process.poll() is not None and time.monotonic() >= kept.not_before_s:
                     kept.daemon = self._processes.start_again(kept.daemon)
-                    kept.restarts += 1

@@ -36,11 +36,16 @@ def ground(new_processes):
         yield running
 
 
+@pytest.fixture
+def empty_ground(ground):
+    yield ground
+    ground.clear()
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("fault", CHOSEN, ids=lambda fault: fault.name)
-def test_every_pod_is_bound_once_and_where_it_fits(ground, outcomes, fault, say):
-    outcome = endure(ground, fault, fault.lasts_s if FULL else fault.short_s, PODS)
+def test_every_pod_is_bound_once_and_where_it_fits(empty_ground, outcomes, fault, say):
+    outcome = endure(empty_ground, fault, fault.lasts_s if FULL else fault.short_s, PODS)
     outcomes.append(outcome)
     say(f"fault: {outcome}")
-    ground.clear()
     assert not outcome.wrong

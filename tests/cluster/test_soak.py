@@ -26,7 +26,7 @@ MINUTES = float(os.environ.get("PILOTFISH_SOAK_MINUTES", "0"))
 class Form:
     minutes: float
     nodes: int
-    pods: int
+    pods: int  # at most: on a slow machine fewer
     keep: int  # decisions: as many as come before the second quarter of the time
 
 
@@ -70,18 +70,18 @@ def test_memory_descriptors_threads_and_assumed_pods_stay_level(
 ):
     scheduler(**configuration_beside(sidecar))
     lasts_s = 60.0 * FORM.minutes
-    churn = Churn(control_plane.admin, namespace, FORM.pods, lasts_s)
+    churn = Churn(control_plane.admin, namespace, lasts_s / FORM.pods, lasts_s)
     churn.start()
     looks = watch_over(sidecar, churn, lasts_s)
     eventually(lambda: sidecar.state()["assumed"] == 0, "nothing assumed when every pod is gone")
     decided = decided_by(sidecar)
-    found = asdict(FORM) | summary_of(looks) | {"assumed_left": sidecar.state()["assumed"]}
+    found = asdict(FORM) | {"pods": churn.pods()} | summary_of(looks) | {"assumed_left": sidecar.state()["assumed"]}
     found |= {"decisions": sum(decided.values()), "policy_share": round(decided["policy"] / sum(decided.values()), 3)}
     say(f"soak: {found}")
     if MINUTES:
         keep(SOAK, [found])
     assert not churn.problems
-    assert found["decisions"] >= FORM.pods
+    assert found["decisions"] >= found["pods"] > 0
     assert found["memory_growth_mb"] <= GROWTH_MB
     assert found["descriptors_added"] <= 2  # a scrape or a question that happens to be under way
     assert found["threads_added"] <= 0

@@ -17,25 +17,31 @@ from envs.dynamics.cluster import Cluster
 from envs.dynamics.knowledge import Placement
 from envs.dynamics.loading import Loads, loads_of
 from envs.workloads.tape import Tape
+from tests.cluster.metering import MILLICORES, Meter
+from tests.cluster.pod_counters import PodCounters
 
 BYTES_PER_MBIT = 1e6 / 8
 BYTES_PER_MIB = 2**20
-MILLICORES = 1000.0
 
 
 class Truth:
-    """Safe to call from any thread. Pods and nodes go by their number on the tape."""
+    """Safe to call from any thread. Pods and nodes go by their number on the tape.
 
-    def __init__(self, tape: Tape, speed: float = 1.0) -> None:
+    Until ``begun`` is set the loads of the first moment last: counters run, as those of nodes that were not started
+    for the sake of a test, but the clock of the tape stands and nothing is held against anybody.
+    """
+
+    def __init__(self, tape: Tape, speed: float = 1.0, namespace: str = "default", begun: bool = True) -> None:
         """``speed``: tape seconds a second. Counters are shown by the clock on the wall: their rates stay true."""
         self.tape = tape
         self.speed = speed
+        self.begun = begun
         self.terms = costs.no_costs()
-        self.offered_mbit = 0.0
-        self.overload_s = 0.0  # node-seconds in which a NIC was asked for more than it has
+        self.meter = Meter()
         self._cluster = Cluster(tape)
         self._placements: dict[int, Placement] = {}
         self._idle_cpu_s = np.zeros(tape.node_slots)
+        self._pod_counters = PodCounters(tape, namespace, speed)
         self._lock = threading.Lock()
         self._loads = loads_of(self._cluster)
 
@@ -51,36 +57,38 @@ class Truth:
                 self._cluster.vacate(placement)
                 self._cluster.running.remove(placement)
 
-    def advance(self) -> None:
-        """One tick of the tape: what the pods that run now did during it."""
+    def advance(self) -> list[int]:
+        """One tick of the tape: what the pods that run now did during it. Returns those whose time is over then."""
         with self._lock:
             self._loads = loads_of(self._cluster)
-            account(self._cluster, self._loads, self.terms)
-            self._measure(self._loads)
+            account(self._cluster, self._loads, self.terms if self.begun else costs.no_costs())
+            self._pod_counters.add(self._cluster, self._loads)
+            self._idle(self._loads)
+            if not self.begun or self.over:
+                return []
+            self.meter.add(self._cluster, self._loads)
             self._cluster.clock_s += float(self.tape.tick_s)
+            return [pod for pod, running in self._placements.items() if running.ends_at_s <= self._cluster.clock_s]
 
     @property
     def clock_s(self) -> float:
         return self._cluster.clock_s
 
-    def lost_share(self) -> float:
-        """Of all traffic that was offered to the NICs."""
-        lost_mbit = self.terms[costs.NETWORK_LOSS] * costs.MBIT_PER_GB
-        return float(lost_mbit / self.offered_mbit) if self.offered_mbit else 0.0
+    @property
+    def over(self) -> bool:
+        return self._cluster.clock_s >= float(self.tape.horizon_s)
 
     def page(self, node: int) -> str:
-        """What a node exporter on this node shows, in Prometheus' text format."""
+        """What a node exporter and the kubelet's cAdvisor on this node show, in Prometheus' text format."""
         with self._lock:
-            return "\n".join([*self._cpu(node), *self._memory(node), *self._network(node)]) + "\n"
+            pods = [placement.pod for placement in self._cluster.running if placement.node == node]
+            of_pods = self._pod_counters.lines(pods) if self.tape.pod_metrics else []
+            return "\n".join([*self._cpu(node), *self._memory(node), *self._network(node), *of_pods]) + "\n"
 
-    def _measure(self, loads: Loads) -> None:
-        tick_s = float(self.tape.tick_s)
-        self.offered_mbit += float(loads.rx_mbps.sum() + loads.tx_mbps.sum()) * tick_s
-        busiest = np.maximum(loads.rx_mbps, loads.tx_mbps)
-        self.overload_s += float((busiest > self.tape.node_nic_mbps).sum()) * tick_s
+    def _idle(self, loads: Loads) -> None:
         cores = self.tape.node_cpu_millicores / MILLICORES
         used = _at_most(loads.cpu_millicores, self.tape.node_cpu_millicores) / MILLICORES
-        self._idle_cpu_s += (cores - used) * tick_s
+        self._idle_cpu_s += (cores - used) * float(self.tape.tick_s)
 
     def _cpu(self, node: int) -> list[str]:
         """A node exporter shows each core; all are equally busy here."""

@@ -22,6 +22,7 @@ COMMANDS = [
     for line in re.split(r"\n(?=\S)(?!\})", block.strip())
 ]
 PLAYED = [command[1:] for command in COMMANDS if command[0] == ".venv/bin/pilotfish"]
+PLAYED = [command[: command.index(">")] if ">" in command else command for command in PLAYED]
 CURLS = [command for command in COMMANDS if command[0] == "curl"]
 LONG = {
     "headroom",
@@ -32,9 +33,18 @@ LONG = {
 
 
 def test_every_command_is_of_a_kind_that_is_run_here_or_elsewhere():
-    """`make run` and `make test` are run by `pilotfish benchmark run`, the tests of serving.run and CI."""
+    """`make run` and `make test` are run by `pilotfish benchmark run`, the tests of serving.run and CI.
+
+    tests/image builds the image, tests/cluster gives what is applied to a real API server.
+    """
     others = [command for command in COMMANDS if command[:1] != [".venv/bin/pilotfish"] and command not in CURLS]
-    assert others == [["make", "run"], ["make", "test"]]
+    beside = [command for command in others if command[0] == "kubectl"]
+    assert [command for command in others if command not in beside] == [
+        ["make", "run"],
+        ["make", "test"],
+        ["make", "image"],
+    ]
+    assert beside[0] == ["kubectl", "apply", "-f", "sidecar.yaml"]
 
 
 def wait_until_ready(client: TestClient) -> None:

@@ -52,7 +52,7 @@ def test_empty_node_is_looked_at_with_weights_of_its_own() -> None:
     scorer = GpuScorer()
     price, empty = list(NODE_FEATURES).index("price"), list(NODE_FEATURES).index("empty")
     with torch.no_grad():
-        scorer.weights[1, :, price] = -1.0
+        scorer.weights[1, :, price] = -3.0
         nodes = torch.zeros(1, 2, len(NODE_FEATURES))
         nodes[0, :, price], nodes[0, 1, empty] = 0.5, 1.0
-        assert scorer(nodes, pod(1, 1000), torch.ones(1, 2, dtype=torch.bool)).tolist() == [[0.0, -0.5]]
+        assert scorer(nodes, pod(1, 1000), torch.ones(1, 2, dtype=torch.bool)).tolist() == [[0.0, -2.0]]

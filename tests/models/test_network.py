@@ -61,7 +61,7 @@ def test_learning_starts_from_the_prior() -> None:
     prior = np.random.default_rng(2).normal(size=len(NODE_FEATURES))
     features, pod, mask = state(20)
     with torch.no_grad():
-        scores = NodeScorer(16, prior, sharpness=2.0)(features, pod, mask)
+        scores = NodeScorer(16, prior[None], sharpness=2.0)(features, pod, mask)
     np.testing.assert_allclose(scores.numpy(), 2.0 * features.numpy() @ prior, rtol=1e-4, atol=1e-5)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+WITHIN_S = 2.0  # of a SIGTERM
 GIVEN_UP_S = 30.0
 NANOSECONDS = 1e9
 

@@ -178,3 +178,13 @@ def test_the_schema_describes_every_group():
     schema = json.loads(config("schema").output)
     assert set(schema["properties"]) == set(Settings.model_fields)
     assert schema["$defs"]["ServerSettings"]["additionalProperties"] is False
+
+
+def test_settings_that_do_not_fit_together_are_said_of_their_group():
+    with pytest.raises(InputError, match=r"^settings: prometheus: window_s 1 must hold two scrapes, at least 30$"):
+        ConfigurationSource(assignments=["prometheus.window_s=1"]).read()
+
+
+def test_validate_finds_what_would_stop_the_start():
+    outcome = CliRunner().invoke(serving.cli.app, ["config", "validate", "--set", "cluster.metrics=prometheus"])
+    assert "no Prometheus is named" in str(outcome.exception)

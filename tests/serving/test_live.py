@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 import urllib.error
 
 import pytest
@@ -20,9 +19,11 @@ from serving.measuring import Measuring, chosen
 from serving.settings import Settings
 from tests.envs.live.conftest import eventually
 from tests.envs.live.scripted_api import ScriptedApi, api_node, api_pod
+from tests.serving.leaving import WITHIN_S, seconds_to_leave
 from tests.serving.test_run import ask, free_port, pilotfish, wait_until_ready
 
 POD = {"requirements": {"cpu": "2", "memory": "1Gi"}}
+SOON_S = 10.0  # on a busy machine; `pilotfish benchmark live` holds it to one second
 
 
 @pytest.fixture
@@ -90,16 +91,16 @@ def best(port: int) -> str:
     return ask(port, "/v1/score", POD)["best"]
 
 
-def test_scores_follow_the_cluster_within_a_second(api, serve):
+def test_scores_follow_the_cluster(api, serve):
     port, process = serve(api.url)
     wait_until_ready(process, port)
     assert [node["name"] for node in ask(port, "/v1/state")["nodes"]] == ["a", "b"]
     for full, free in (("a", "b"), ("b", "a")):
         api.put("pods", api_pod("large", node=full, cpu="3"))
-        eventually(lambda free=free: best(port) == free, f"{full} is full", 1.0)
+        eventually(lambda free=free: best(port) == free, f"{full} is full", SOON_S)
         assert "Insufficient cpu" in str(ask(port, "/v1/score", POD)["filtered"])
     api.put("nodes", api_node("a", cpu="4", unschedulable=True))
-    eventually(lambda: best(port) is None, "nothing is left", 1.0)
+    eventually(lambda: best(port) is None, "nothing is left", SOON_S)
 
 
 def test_binding_that_the_watch_shows_is_no_longer_assumed_twice(api, serve):
@@ -109,7 +110,7 @@ def test_binding_that_the_watch_shows_is_no_longer_assumed_twice(api, serve):
     node = ask(port, "/v1/score", {"pod": pod})["best"]
     assert ask(port, "/v1/decisions")["decisions"][0]["bound"] is None
     api.put("pods", api_pod("p1", cpu="1", node=node))
-    eventually(lambda: ask(port, "/v1/decisions")["decisions"][0]["bound"] == node, "the binding is noted", 1.0)
+    eventually(lambda: ask(port, "/v1/decisions")["decisions"][0]["bound"] == node, "the binding is noted", SOON_S)
     requested = {each["name"]: each["cpu_requested_millicores"] for each in ask(port, "/v1/state")["nodes"]}
     assert requested[node] == 1000.0
     # a pod of 2 cores fits beside 1 of 4, a pod of 2.5 too, were 1 counted twice it would not
@@ -181,7 +182,6 @@ def test_terminated_sidecar_leaves_within_two_seconds_with_open_watches(api, ser
     port, process = serve(api.url)
     wait_until_ready(process, port)
     eventually(lambda: api.count("watch pods"))
-    began_s = time.monotonic()
     process.terminate()
+    assert seconds_to_leave(process.pid) < WITHIN_S
     assert process.wait(timeout=10) in (0, -signal.SIGTERM)
-    assert time.monotonic() - began_s < 2.0

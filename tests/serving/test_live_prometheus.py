@@ -119,3 +119,25 @@ def test_each_source_is_in_the_metrics_and_the_probe_filters_nodes_that_are_too_
     picky = {"pod": api_pod("picky", annotations={"latencyHardConstraint": "10"})}
     wait_for(lambda: set(ask(sidecar, "/v1/score", picky)["filtered"]) == {"a", "b"}, what="12.5 ms are too much")
     assert {node["nic_mbps"] for node in ask(sidecar, "/v1/state")["nodes"]} == {1000.0}
+
+
+def test_another_address_in_the_settings_file_is_asked_without_a_restart(prometheus, serve, tmp_path):  # noqa: F811
+    api, file = ScriptedApi(), tmp_path / "pilotfish.yaml"
+    node = api_node("a", cpu="4")
+    node["status"]["addresses"] = [{"type": "InternalIP", "address": "10.0.0.1"}]
+    api.put("nodes", node)
+
+    def write(address: str) -> None:
+        file.write_text(f"reload: {{every_s: 0.2}}\nprometheus: {{address: '{address}', interval_s: 1, window_s: 4}}\n")
+
+    write("http://127.0.0.1:9")
+    port, process = serve(api.url, PILOTFISH_CONFIG=str(file), PILOTFISH_CLUSTER__METRICS="prometheus")
+    wait_until_ready(process, port)
+    wait_for(lambda: any("does not answer" in problem for problem in ask(port, "/v1/state")["problems"]))
+    assert not known(port, "network")
+    write(prometheus.address)
+    wait_for(lambda: known(port, "network"), 20.0, "the metrics of the other Prometheus")
+    write("nonsense")
+    wait_for(lambda: "no address such as" in (ask(port, "/v1/state")["settings"]["problem"] or ""), what="the problem")
+    assert known(port, "network"), "the old address is still asked"
+    api.stop()

@@ -10,10 +10,9 @@ import time
 
 import pytest
 
-from tests.serving.leaving import seconds_to_leave
+from tests.serving.leaving import WITHIN_S, seconds_to_leave
 from tests.serving.test_run import free_port, pilotfish, wait_until_ready
 
-GONE_WITHIN_S = 2.0
 SIMULATED = {"PILOTFISH_CLUSTER__SOURCE": "simulation"}
 HEAD = b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 BODY = json.dumps({"requirements": {"cpu": "250m", "memory": "64Mi"}}).encode()
@@ -56,7 +55,7 @@ def test_a_slow_request_under_way_is_still_answered(start):
             socket.create_connection(("127.0.0.1", port), timeout=5)
         client.sendall(BODY[10:])
         head, _, body = everything(client).partition(b"\r\n\r\n")
-    assert seconds_to_leave(process.pid) < GONE_WITHIN_S - 0.4
+    assert seconds_to_leave(process.pid) < WITHIN_S - 0.4
     assert process.wait(timeout=10) == 0
     assert head.startswith(b"HTTP/1.1 200")
     assert json.loads(body)["best"]
@@ -77,4 +76,4 @@ def test_a_request_that_never_ends_holds_nothing_up(start):
     process, port = start()
     with half_a_request(port):
         process.send_signal(signal.SIGTERM)
-        assert seconds_to_leave(process.pid) < GONE_WITHIN_S
+        assert seconds_to_leave(process.pid) < WITHIN_S

@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 import queue
 import socket
-import threading
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from agent.cluster import Pod
+from envs.live.background import BackgroundThread
 from envs.live.kubernetes.api import ApiError, ApiServer
 
 logger = logging.getLogger(__name__)
@@ -34,14 +35,13 @@ class _Warning(NamedTuple):
     message: str
 
 
-class PodEvents:
+class PodEvents(BackgroundThread):
     def __init__(self, api: ApiServer) -> None:
+        super().__init__("events", STOP_WITHIN_S)
         self._api = api
         self._waiting: queue.Queue[_Warning | None] = queue.Queue(MOST_WAITING)
         self._told: dict[tuple[str, str], None] = {}  # the oldest are forgotten first
         self._problem = ""
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="events", daemon=True)
 
     def warn(self, pod: Pod, reason: str, message: str) -> None:
         """Never waits. Without a UID it is about no pod of the cluster."""
@@ -55,17 +55,10 @@ class PodEvents:
         except queue.Full:
             logger.debug("too many events wait: one is dropped")
 
-    def start(self) -> None:
-        self._thread.start()
-
     def stop(self) -> None:
-        self._stopping.set()
-        try:
+        with suppress(queue.Full):  # it is awake anyway
             self._waiting.put_nowait(None)
-        except queue.Full:
-            return  # the thread is awake anyway
-        if self._thread.is_alive():
-            self._thread.join(STOP_WITHIN_S)
+        super().stop()
 
     def _run(self) -> None:
         while (warning := self._waiting.get()) is not None and not self._stopping.is_set():

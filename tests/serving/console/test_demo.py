@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from tests.serving.leaving import WITHIN_S, seconds_to_leave
 from tests.serving.test_run import free_port, pilotfish, wait_until_ready
 
 pytestmark = pytest.mark.timeout(180)  # a browser and a sidecar start, on a machine that may be busy
@@ -115,7 +116,8 @@ def test_a_sidecar_that_is_told_to_stop_does_not_wait_for_open_consoles(console,
     console.expected = ("ERR_CONNECTION_REFUSED",)
     console.wait_for(lambda: console.connection() == "live")
     demo.send_signal(signal.SIGTERM)
-    _, said = demo.communicate(timeout=2.0)
+    assert seconds_to_leave(demo.pid) < WITHIN_S
+    _, said = demo.communicate(timeout=10.0)
     assert "ERROR" not in said
     assert f"open the console in a browser: http://127.0.0.1:{port}/console\n" in said
     console.wait_for(lambda: "connection lost" in console.connection())

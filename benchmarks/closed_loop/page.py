@@ -1,0 +1,99 @@
+"""docs/benchmarks/cluster.md and its picture, from the results; the words around the tables stand in ``words.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from benchmarks.closed_loop.outcome import HARMS, Outcome
+from benchmarks.report import DOCS, measured_commit
+from envs.workloads.tape import Tape
+
+WORDS = Path(__file__).with_name("words.md")
+PAGE, PICTURE = "cluster.md", "cluster.png"
+SMALL = 0.0025  # a share below this is not compared by its ratio: a quarter of a percent is as good as none
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Of every arm by its name, all episodes together."""
+
+    arms: Mapping[str, str]
+    real: Mapping[str, Outcome]
+    simulated: Mapping[str, Outcome]
+    unavoidable_lost_share: float
+    load_average: float
+
+    def gaps(self, arm: str) -> dict[str, float]:
+        """How far the simulator is off, as a share of the real loop's value (of SMALL where that is less)."""
+        real, simulated = self.real[arm].harms, self.simulated[arm].harms
+        return {name: abs(simulated[name] - real[name]) / max(real[name], SMALL) for name in HARMS}
+
+
+def write_page(results: Results, tapes: Sequence[Tape], speed: float, docs: Path = DOCS) -> Path:
+    folder = docs / "benchmarks"
+    folder.mkdir(parents=True, exist_ok=True)
+    _draw(results, folder / PICTURE)
+    words = Template(WORDS.read_text(encoding="utf-8"))
+    annotated = sum(int((tape.pod_annotated_mbps == tape.pod_annotated_mbps).sum()) for tape in tapes)
+    page = folder / PAGE
+    page.write_text(
+        words.substitute(
+            commit=measured_commit(),
+            episodes=len(tapes),
+            tape_s=f"{float(tapes[0].horizon_s):.0f}",
+            speed=f"{speed:g}",
+            pods=f"{next(iter(results.real.values())).arrived:,}",
+            annotated=f"{annotated / sum(tape.pod_slots for tape in tapes):.0%}",
+            unavoidable=_percent(results.unavoidable_lost_share),
+            load=f"{results.load_average:.1f}",
+            picture=PICTURE,
+            arms="\n".join(f"| `{name}` | {says} |" for name, says in results.arms.items()),
+            harms="\n".join(_harm_rows(results)),
+            scheduling="\n".join(_scheduling_rows(results)),
+        ),
+        encoding="utf-8",
+    )
+    return page
+
+
+def _harm_rows(results: Results) -> Iterator[str]:
+    """Real, what the simulator says, and the gap, for every harm."""
+    for name, real in results.real.items():
+        simulated, gaps = results.simulated[name].harms, results.gaps(name)
+        cells = [f"{_percent(real.harms[harm])} ({_percent(simulated[harm])}, {gaps[harm]:.0%})" for harm in HARMS]
+        yield f"| `{name}` | {real.meter.overload_s:,.0f} | {' | '.join(cells)} |"
+
+
+def _scheduling_rows(results: Results) -> Iterator[str]:
+    for name, real in results.real.items():
+        pending = [f"{1000 * real.pending_percentile_s(percent):.0f}" for percent in (50, 99)]
+        first = f"{real.first_choice_share:.1%}" if real.first_choices else "-"
+        sources = ", ".join(f"{source} {count}" for source, count in real.sources.items()) or "-"
+        yield f"| `{name}` | {' | '.join(pending)} | {real.pods_per_s:.1f} | {real.unbound} | {first} | {sources} |"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f} %"
+
+
+def _draw(results: Results, path: Path) -> None:
+    """A panel for each harm: a bar for each arm, and a mark where the simulator says it ends."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    names = list(results.real)
+    figure, panels = plt.subplots(1, len(HARMS), figsize=(14, 4), sharey=True, layout="constrained")
+    for panel, (harm, says) in zip(panels, HARMS.items(), strict=True):
+        panel.barh(names, [100 * results.real[name].harms[harm] for name in names], color="#4477aa", label="real loop")
+        simulated = [100 * results.simulated[name].harms[harm] for name in names]
+        panel.plot(simulated, names, "D", color="#cc3311", label="simulator")
+        panel.set_title(f"{says}, %")
+    panels[0].invert_yaxis()  # of all: they share it
+    panels[-1].legend()
+    figure.savefig(path, dpi=100)
+    plt.close(figure)

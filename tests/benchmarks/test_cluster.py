@@ -1,0 +1,105 @@
+"""The closed loop's bars, tapes and page; the loop itself runs in tests/cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from agent.errors import InputError
+from benchmarks import cluster
+from benchmarks.closed_loop import kept, page
+from benchmarks.closed_loop.outcome import HARMS, Outcome, summed
+from benchmarks.closed_loop.page import Results, write_page
+from benchmarks.closed_loop.simulated import InTree, ladder_of, simulate, unavoidable_lost_share
+from envs.dynamics import costs
+from tests.cluster.metering import Meter
+
+SHORT_S = 250.0  # the first burst comes within it
+
+
+def outcome(lost: float, cross_zone: float = 10.0, **rest) -> Outcome:
+    """Of 100 Mbit offered and sent, 100 core-seconds wanted, 100 node-seconds."""
+    meter = Meter(100.0, lost, 1.0, 100.0, cross_zone, 100.0, 2.0)
+    return Outcome(meter, 100.0, [0.1, 0.3], 2, 10.0, **rest)
+
+
+def results(policy: Outcome, simulated: Outcome) -> Results:
+    real = {"default": outcome(4.0), "network_traffic": outcome(8.0), "policy": policy}
+    arms = dict.fromkeys(real, "somebody")
+    return Results(arms, real, dict.fromkeys(real, simulated), unavoidable_lost_share=0.01, load_average=1.0)
+
+
+def by_name(found) -> dict[str, float]:
+    return {bar.bar: bar.value for bar in found}
+
+
+def test_bars_compare_the_policy_with_the_default_scheduler_network_traffic_and_the_simulator():
+    policy = outcome(1.0, first_choices=[True, True, True, False], sources={"policy": 4})
+    found = by_name(cluster.bars(results(policy, simulated=outcome(1.5))))
+    assert found == {
+        "lost_traffic_over_default": pytest.approx(0.25),
+        "lost_traffic_over_network_traffic": pytest.approx(0.125),
+        "harms_above_default": 0,
+        "first_choice_share": 0.75,
+        "simulator_gap_largest_share": pytest.approx(0.5),
+    }
+
+
+@pytest.mark.parametrize(("cross_zone", "above"), [(10.9, 0), (11.1, 1)])
+def test_a_harm_is_above_the_default_only_beyond_a_tenth_and_half_a_point(cross_zone, above):
+    policy = outcome(1.0, cross_zone=cross_zone)
+    assert by_name(cluster.bars(results(policy, simulated=outcome(1.0))))["harms_above_default"] == above
+
+
+def test_episodes_weigh_by_what_happened_in_them():
+    small, large = outcome(50.0), outcome(0.0)
+    large = replace(large, meter=replace(large.meter, offered_mbit=900.0))
+    both = summed([small, large])
+    assert both.harms["lost_share"] == pytest.approx(0.05)
+    assert (both.arrived, both.unbound, both.wall_s) == (4, 0, 20.0)
+
+
+def test_at_most_a_fifth_of_the_pods_is_annotated_and_no_sibling_traffic_is_declared():
+    for episode in range(3):
+        tape = cluster.tape_of(episode)
+        assert 0 < (~np.isnan(tape.pod_annotated_mbps)).mean() <= cluster.ANNOTATED_SHARE
+        assert not tape.app_sibling_declared.any()
+
+
+def test_the_simulated_likeness_is_measured_by_the_same_meter_as_the_loop():
+    tape = cluster.tape_of(4, SHORT_S)  # a busy one
+    spread, with_policy = simulate(InTree(), tape), simulate(ladder_of(with_policy=True), tape)
+    assert spread.meter.offered_mbit > 0
+    assert spread.harms != with_policy.harms
+    assert 0 <= unavoidable_lost_share(tape) <= spread.harms["lost_share"] + costs.MBIT_PER_GB * 1e-9
+
+
+def test_what_was_measured_at_a_commit_is_not_measured_again(monkeypatch, tmp_path):
+    monkeypatch.setattr(kept, "FOLDER", tmp_path)
+    monkeypatch.setattr(kept, "measured_commit", lambda: "abc")
+    first = kept.Kept(10.0)
+    first.keep("policy", 0, outcome(1.0, sources={"policy": 2}))
+    again = kept.Kept(10.0)
+    assert again.has("policy", 0)
+    assert again.get("policy", 0) == outcome(1.0, sources={"policy": 2})
+    assert not kept.Kept(5.0).has("policy", 0)  # at another speed it is another measurement
+    monkeypatch.setattr(kept, "measured_commit", lambda: "abc-dirty")
+    assert not kept.Kept(10.0).has("policy", 0)
+
+
+def test_page_shows_every_arm_with_the_simulators_word_and_a_picture(monkeypatch, tmp_path):
+    monkeypatch.setattr(page, "measured_commit", lambda: "abc")
+    found = results(outcome(1.0, first_choices=[True], sources={"policy": 1}), simulated=outcome(2.0))
+    text = write_page(found, [cluster.tape_of(0)], 10.0, docs=tmp_path).read_text()
+    assert "| `policy` | 1 | 1.00 % (1.00 %, 0%) | 1.00 % (2.00 %, 100%) |" in text
+    assert "| `policy` | 200 | 298 | 0.2 | 0 | 100.0% | policy 1 |" in text
+    assert (tmp_path / "benchmarks" / page.PICTURE).stat().st_size > 1000
+    assert len(HARMS) == 4
+
+
+def test_without_the_peers_one_line_says_what_builds_them(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(InputError, match="scheduler-plugins is not built yet: run `make peers`"):
+        next(iter(cluster.run(quick=False, traces=None)))

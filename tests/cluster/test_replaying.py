@@ -1,0 +1,41 @@
+"""A tape replayed on a real control plane: its pods come, are placed by whoever schedules, and leave in time."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from envs.workloads.scenario import load_scenario
+from envs.workloads.synthetic import make_tape
+from tests.cluster.api import eventually
+from tests.cluster.replaying import arriving, first_placements, replaying
+
+SPEED = 40.0
+TAPE_S = 280.0  # the first burst comes within it
+NAMESPACE = "replayed"
+
+
+@pytest.fixture(scope="module")
+def tape():
+    return replace(make_tape(load_scenario("bursts"), 1_000_000, 0), horizon_s=np.asarray(TAPE_S))
+
+
+@pytest.mark.timeout(120)
+def test_every_pod_of_the_tape_is_placed_and_leaves_when_its_time_is_over(control_plane, tape, scheduler, say):
+    came = arriving(tape)
+    with replaying(control_plane, tape, SPEED, NAMESPACE) as replay:
+        scheduler()
+        replay.wait_for_metrics()
+        replay.run([(TAPE_S / 2, lambda: say("replay: half of the tape is over"))])
+        pending_s = replay.pending_s()
+        where = dict(replay.exporter.nodes)
+        over = [pod for pod in first_placements(tape) if float(tape.pod_duration_s[pod]) < TAPE_S - SPEED]
+        pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        eventually(lambda: len(control_plane.admin.get(pods)["items"]) <= len(where) - len(over), "ended pods gone")
+        meter = replay.exporter.truth.meter
+    say(f"replay: {len(came)} pods at {SPEED:g} times the speed, the slowest bound after {max(pending_s):.2f} s")
+    assert set(came) | set(first_placements(tape)) == set(where)
+    assert len(pending_s) == len(came) > 0
+    assert len(over) > 0
+    assert meter.offered_mbit > 0
+    assert replay.exporter.truth.clock_s == TAPE_S
