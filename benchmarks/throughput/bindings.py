@@ -31,7 +31,7 @@ class Bindings:
         self._opened, self._stopping = threading.Event(), False
 
     def start(self) -> None:
-        threading.Thread(target=self._watch, name="bindings", daemon=True).start()
+        threading.Thread(target=self._run, name="bindings", daemon=True).start()
         if not self._opened.wait(OPEN_WITHIN_S):
             raise InputError("the API server did not let us watch the pods")
 
@@ -49,6 +49,13 @@ class Bindings:
         """From the first to the last."""
         return (len(self.at_s) - 1) / (self.at_s[-1] - self.at_s[0])
 
+    def _run(self) -> None:
+        try:
+            self._watch()
+        except httpx.TransportError:
+            if not self._stopping:  # else the API server went first
+                raise
+
     def _watch(self) -> None:
         """The API server ends a watch that reads too slowly in a storm of bindings: then on from the last one seen."""
         version: dict[str, str] = {}
@@ -57,11 +64,12 @@ class Bindings:
                 with client.stream("GET", self._path, params=ONLY_BOUND | version) as answer:
                     self._opened.set()
                     for line in answer.iter_lines():
+                        if self._stopping:
+                            return
                         version = self._take(line) or version
 
     def _take(self, line: str) -> dict[str, str]:
-        if self._stopping:
-            raise SystemExit  # ends this thread and its connection, nothing else
+        """Where to go on from after this line."""
         if line.startswith(NEWS):
             self.at_s.append(time.monotonic())
         found = VERSION.search(line)

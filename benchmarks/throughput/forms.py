@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.extender.client import free_port, wait_until_ready
+from tests.cluster.api import eventually
 from tests.cluster.apiserver import ApiServer
 from tests.cluster.processes import Daemon
 from tests.cluster.sidecar import Sidecar, configuration_beside, start_sidecar
@@ -51,7 +52,13 @@ def _started(form: str, cluster: ApiServer, prometheus: str) -> Beside:
         constant = _start_constant(cluster)
         return Beside(configuration_of(form, constant), constant.daemon)
     sidecar = start_sidecar(cluster, prometheus__address=prometheus)
+    eventually(lambda: _has_metrics(sidecar), "metrics of every node at the sidecar", within_s=60.0, every_s=0.5)
     return Beside(configuration_of(form, sidecar), sidecar.daemon, sidecar)
+
+
+def _has_metrics(sidecar: Sidecar) -> bool:
+    """Without them a heuristic answers, and the policy is not what is timed."""
+    return all(node["rx_mbps"] is not None for node in sidecar.state()["nodes"])
 
 
 def configuration_of(form: str, extender: Sidecar) -> dict[str, Any]:
