@@ -22,9 +22,11 @@ class Look:
     descriptors: int
     threads: int
     assumed: int
+    pods: int  # that the sidecar knows on the nodes
 
 
 def look_at(sidecar: Sidecar, at_s: float) -> Look:
+    state = sidecar.state()
     process = Path(f"/proc/{sidecar.daemon.process.pid}")
     status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
     return Look(
@@ -32,7 +34,8 @@ def look_at(sidecar: Sidecar, at_s: float) -> Look:
         int(status["VmRSS"].split()[0]) / 1024,
         len(list((process / "fd").iterdir())),
         int(status["Threads"]),
-        int(sidecar.state()["assumed"]),
+        int(state["assumed"]),
+        int(sum(node["pods"] for node in state["nodes"])),
     )
 
 
@@ -57,4 +60,5 @@ def summary_of(looks: Sequence[Look]) -> Object:
         "descriptors_added": max(look.descriptors for look in late) - max(look.descriptors for look in early),
         "threads_added": max(look.threads for look in late) - max(look.threads for look in early),
         "most_assumed": max(look.assumed for look in looks),
+        "most_assumed_beyond_pods": max(look.assumed - look.pods for look in looks),
     }

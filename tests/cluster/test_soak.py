@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.cluster.api import eventually
-from tests.cluster.churning import LIFE_S, Churn
+from tests.cluster.churning import Churn
 from tests.cluster.objects import NODES, a_node, create_nodes
 from tests.cluster.results import SOAK, keep
 from tests.cluster.scraping import start_prometheus
@@ -85,4 +85,4 @@ def test_memory_descriptors_threads_and_assumed_pods_stay_level(
     assert found["memory_growth_mb"] <= GROWTH_MB
     assert found["descriptors_added"] <= 2  # a scrape or a question that happens to be under way
     assert found["threads_added"] <= 0
-    assert found["most_assumed"] <= 2 * FORM.pods / lasts_s * LIFE_S + 50
+    assert found["most_assumed_beyond_pods"] <= 100  # decided about, and not yet seen bound
