@@ -28,7 +28,7 @@ class Bindings:
         self._path = f"{cluster.url}/api/v1/namespaces/{namespace}/pods"
         self._headers = {"Authorization": f"Bearer {cluster.tokens.of(ADMIN)}"}
         self._trust = ssl.create_default_context(cafile=str(cluster.authority.certificate))
-        self._opened, self._stopping = threading.Event(), False
+        self._opened, self._stopping = threading.Event(), threading.Event()
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="bindings", daemon=True).start()
@@ -36,7 +36,7 @@ class Bindings:
             raise InputError("the API server did not let us watch the pods")
 
     def stop(self) -> None:
-        self._stopping = True
+        self._stopping.set()
 
     def wait_for(self, count: int, within_s: float) -> None:
         until_s = time.monotonic() + within_s
@@ -53,18 +53,18 @@ class Bindings:
         try:
             self._watch()
         except httpx.TransportError:
-            if not self._stopping:  # else the API server went first
+            if not self._stopping.is_set():  # else the API server went first
                 raise
 
     def _watch(self) -> None:
         """The API server ends a watch that reads too slowly in a storm of bindings: then on from the last one seen."""
         version: dict[str, str] = {}
         with httpx.Client(verify=self._trust, headers=self._headers, timeout=None, trust_env=False) as client:
-            while not self._stopping:
+            while not self._stopping.is_set():
                 with client.stream("GET", self._path, params=ONLY_BOUND | version) as answer:
                     self._opened.set()
                     for line in answer.iter_lines():
-                        if self._stopping:
+                        if self._stopping.is_set():
                             return
                         version = self._take(line) or version
 
