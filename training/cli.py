@@ -114,21 +114,35 @@ def cem(
 @app.command()
 def train(
     scenario: Annotated[list[str] | None, typer.Option(help="Instead of those of the configuration.")] = None,
-    config: Annotated[str, typer.Option(help="A name from training/configs, or a YAML file.")] = "default",
+    config: Annotated[
+        str | None, typer.Option(help="A name from training/configs, or a YAML file; `default`, with --live `live`.")
+    ] = None,
     traces: Traces = None,
-    recording: Annotated[Path | None, typer.Option(help="Learn in worlds made of this recording.")] = None,
+    recording: Annotated[
+        Path | None, typer.Option(help="Learn in worlds made of this recording; with --live, be examined there too.")
+    ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Decisions to learn from.")] = None,
     minutes: Annotated[float | None, typer.Option(min=0.0, help="Stop after so many minutes.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="One seed, one number of threads: the same weights.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for checkpoints, log and model.")] = Path("runs/train"),
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line for each evaluation.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Fine-tune the released policy on a real cluster.")] = False,
+    pods: Annotated[int, typer.Option(min=1, help="With --live: place so many, then stop.")] = 500,
+    kubeconfig: Annotated[str | None, typer.Option(help="With --live: how the cluster is reached.")] = None,
+    prometheus: Annotated[str | None, typer.Option(help="With --live: where Prometheus answers.")] = None,
 ) -> None:
-    """Learn a policy in simulated clusters."""
+    """Learn a policy in simulated clusters, or on a real one."""
+    if live:
+        from training.live_train import run_from_options
+
+        options = {"cluster": {"kubeconfig": kubeconfig}, "prometheus": {"address": prometheus}}
+        run_from_options(config, options, pods=pods, out=out, recording=recording, resume=resume, as_json=as_json)
+        return
     from training.train import run
 
     run(
-        config=config,
+        config=config or "default",
         scenarios=scenario or [],
         traces=traces,
         recording=recording,
@@ -183,6 +197,18 @@ def export(
     from training.release import run
 
     run(checkpoint, out)
+
+
+@app.command()
+def promote(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="What `pilotfish train --live --out RUN` wrote.")],
+    released: Annotated[Path | None, typer.Option(help="The model folder to replace; the one that is shipped.")] = None,
+) -> None:
+    """Release the candidate of a live run; refused unless it has won its examination."""
+    from training.contestants import DEFAULT_FOLDER
+    from training.promote import run
+
+    run(folder, released or DEFAULT_FOLDER)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""The table of docs/training.md, made from the fields of the configuration: nothing is described twice."""
+"""The tables of docs/training.md and docs/live_training.md, made from the fields of the configurations."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from training.config import TrainConfig
+from training.config import Part, TrainConfig
 
 BEGIN = "<!-- fields: made by training.config_docs, a test keeps them equal -->"
 END = "<!-- end -->"
 
 
-def with_fields(page: str) -> str:
+def with_fields(page: str, kind: type[Part] = TrainConfig) -> str:
     """The page with the table between its two marks made again."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{as_markdown()}\n{END}{after}"
+    return f"{before}{BEGIN}\n{as_markdown(kind)}\n{END}{after}"
 
 
-def as_markdown() -> str:
-    rows = [f"| `{name}` | {_default(field)} | {field.description} |" for name, field in _fields(TrainConfig)]
+def as_markdown(kind: type[Part]) -> str:
+    rows = [f"| `{name}` | {_default(field)} | {field.description} |" for name, field in _fields(kind)]
     return "\n".join(["| field | default | meaning |", "|---|---|---|", *rows])
 
 
-def _fields(kind: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+def _fields(kind: type[Part], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """Every value, parts one after the other."""
     for name, field in kind.model_fields.items():
         part = _part(field.annotation)
@@ -37,15 +37,15 @@ def _fields(kind: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Fiel
             yield from _fields(part, f"{prefix}{name}{listed}.")
 
 
-def _part(annotation: Any) -> type[BaseModel] | None:
-    """The model inside a field: itself, or the elements of a list of them."""
+def _part(annotation: Any) -> type[Part] | None:
+    """The part inside a field: itself, or the elements of a list of them."""
     for candidate in (annotation, *get_args(annotation)):
-        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+        if isinstance(candidate, type) and issubclass(candidate, Part):
             return candidate
     return None
 
 
 def _default(field: FieldInfo) -> str:
-    if field.is_required():
+    if field.is_required() or isinstance(field.default, BaseModel):
         return ""
     return "`null`" if field.default is None else f"`{field.default}`"

@@ -8,23 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from agent.cluster import FloatArray, IntArray
+from agent.cluster import BoolArray, FloatArray, IntArray
 from agent.features import FeatureArray
-from training.group_episodes import Decisions
+
+
+class Taken(Protocol):
+    """Decisions as the policy saw them, wherever they were taken."""
+
+    @property
+    def nodes(self) -> FeatureArray: ...  # (decisions, nodes, features)
+
+    @property
+    def pod(self) -> FeatureArray: ...
+
+    @property
+    def mask(self) -> BoolArray: ...  # (decisions, nodes)
+
+    @property
+    def log_p(self) -> FeatureArray: ...  # (decisions, nodes)
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
     """Decisions of one scenario, with how good each node was for each of them."""
 
-    decisions: Decisions
+    decisions: Taken
     advantages: FeatureArray  # (decisions, nodes)
     returns: FloatArray  # (decisions,): what the critic should have said
     rows: IntArray  # the decisions that are learned from

@@ -59,10 +59,10 @@ class ModelFacts:
 
 def export(scorer: torch.nn.Module, folder: Path, facts: ModelFacts, checked_states: int = CHECKED_STATES) -> Manifest:
     """Write the model folder; one that is there already is replaced as a whole."""
-    _refuse_foreign(folder)
+    refuse_foreign(folder)
     model = to_onnx(scorer)
     manifest = _manifest(model, facts)
-    with _beside(folder) as draft:
+    with beside(folder) as draft:
         (draft / MODEL_FILE).write_bytes(model)
         write_words(manifest, draft)
         check_equal(scorer, OnnxScorer.load(draft), checked_states)
@@ -143,7 +143,7 @@ def _manifest(model: bytes, facts: ModelFacts) -> Manifest:
     )
 
 
-def _refuse_foreign(folder: Path) -> None:
+def refuse_foreign(folder: Path) -> None:
     """Only a model folder is replaced: a mistyped --out must not cost somebody's files."""
     if folder.is_dir():
         foreign = sorted({path.name for path in folder.iterdir()} - {MODEL_FILE, MANIFEST_FILE, CARD_FILE})
@@ -154,7 +154,7 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 @contextmanager
-def _beside(folder: Path) -> Iterator[Path]:
+def beside(folder: Path) -> Iterator[Path]:
     """A new folder that takes the place of this one when all went well, and leaves no trace otherwise."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     workshop = Path(mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))

@@ -54,13 +54,20 @@ class TrainingWorld:
 class EpisodicPPO(MaskablePPO):
     """``learn`` as ever; ``updates`` counts what was learned from."""
 
-    def __init__(self, worlds: list[TrainingWorld], config: TrainConfig, priors: FloatArray | None) -> None:
+    def __init__(
+        self,
+        worlds: list[TrainingWorld],
+        config: TrainConfig,
+        priors: FloatArray | None,
+        env: VecEnv | None = None,
+    ) -> None:
+        """``env`` only says what observations and actions look like; without one the first world does."""
         learning, network = config.learning, config.network
         self.worlds, self.config, self.updates = worlds, config, 0
         torch.set_num_threads(config.threads)
         super().__init__(
             ScorerPolicy,
-            BatchVecEnv(worlds[0].scenario, clusters=1, seed=config.seed, threads=1, make=worlds[0].make),
+            env or BatchVecEnv(worlds[0].scenario, clusters=1, seed=config.seed, threads=1, make=worlds[0].make),
             learning_rate=lambda left: learning.last_rate + left * (learning.first_rate - learning.last_rate),
             n_steps=2,  # for a buffer that is not used
             batch_size=learning.batch_size,

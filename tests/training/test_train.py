@@ -17,6 +17,7 @@ from training.checkpoint import load_checkpoint, save_checkpoint
 from training.config import TrainConfig, load_config, parse_config
 from training.config_docs import with_fields
 from training.group_episodes import play_episodes
+from training.live_config import LiveConfig
 from training.ppo import EpisodicPPO, TrainingWorld, make_stack
 from training.train import BEST, CHECKPOINT, overridden, train
 from training.watching import Metrics
@@ -222,3 +223,9 @@ def test_the_page_about_training_names_every_field_with_its_default() -> None:
     page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
     assert with_fields(page) == page
     assert "credit.explored" in page
+
+
+def test_the_page_about_live_training_does_so_too() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "live_training.md").read_text(encoding="utf-8")
+    assert with_fields(page, LiveConfig) == page
+    assert "safety.certainty" in page
