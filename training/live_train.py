@@ -21,6 +21,7 @@ from stable_baselines3.common.logger import configure
 
 from agent.errors import InputError
 from envs.live_env import LiveClusterEnv
+from envs.workloads.scenario import load_scenario
 from models.manifest import read_manifest
 from models.onnx_scorer import OnnxScorer
 from models.onnx_weights import network_of
@@ -68,6 +69,8 @@ def train_live(
     say: Say = lambda line: None,
 ) -> Verdict:
     """Place so many pods, those before a resumed run included; then export and examine what was learned."""
+    for name in config.exam.scenarios:
+        load_scenario(name)  # before pods are placed, not after
     out.mkdir(parents=True, exist_ok=True)
     before = load_state(out / STATE) if resume else None
     model = _model(config, released, out, fresh=before is None)

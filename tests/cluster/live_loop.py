@@ -28,7 +28,7 @@ NODE_COUNT = 4
 BUSY = 0  # this node's NIC is nearly full before any pod comes
 NIC_MBPS, POD_MBPS = 1000.0, 150.0
 SCRAPE_S, WINDOW_S = 0.5, 2.0
-SPEED = 20.0  # a tick of the tape every tenth of a second
+SPEED = 10.0  # a tick of the tape every fifth of a second
 RECEIVED = "sum by (node) (rate(node_network_receive_bytes_total[2s]))"
 
 

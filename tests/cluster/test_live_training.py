@@ -4,11 +4,12 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import yaml
 
-from envs.workloads.scenario import LogNormal, Span, load_scenario
 from models.manifest import read_manifest
 from tests.cluster.api import eventually
 from tests.cluster.live_loop import live_loop
@@ -17,7 +18,7 @@ from tests.cluster.tape_objects import node_name
 from training.contestants import DEFAULT_FOLDER
 from training.live_state import load_state
 
-PODS, BEFORE_STOP = 20, 8
+PODS, BEFORE_STOP = 20, 7
 CLOSED = node_name(3)
 
 
@@ -29,19 +30,7 @@ def loop(control_plane, namespace):
 
 @pytest.fixture
 def configuration(loop, tmp_path):
-    """Short waits, and an examination of some seconds in a small world."""
-    world = load_scenario("microservices")
-    calm = {"load": Span(low=0.25, high=0.3), "duration_s": LogNormal(median=40, sigma=0.5), "burst_size": 3.0}
-    small = world.model_copy(
-        update={
-            "name": "small",
-            "nodes": world.nodes.model_copy(update={"count": Span(low=4, high=4)}),
-            "arrivals": world.arrivals.model_copy(update=calm),
-            "horizon_s": 120.0,
-        }
-    )
-    scenario, config = tmp_path / "small.yaml", tmp_path / "live.yaml"
-    scenario.write_text(yaml.safe_dump(small.model_dump(mode="json")))
+    """Short waits, and an examination of a few seconds."""
     content = {
         **loop.settings,
         "max_nodes": 8,
@@ -50,8 +39,9 @@ def configuration(loop, tmp_path):
         "pods_per_update": 6,
         "safety": {"control_every": 3},
         "learning": {"first_rate": 0.01, "last_rate": 0.01, "entropy": 0.0, "renewal": 1.0},
-        "exam": {"scenarios": [str(scenario)], "episodes": 4},
+        "exam": {"scenarios": ["deployments"], "episodes": 2},
     }
+    config = tmp_path / "live.yaml"
     config.write_text(yaml.safe_dump(content))
     return config
 
@@ -61,20 +51,29 @@ def command(config, out, *options: str) -> list[str]:
     return [*pilotfish, "--config", str(config), "--pods", str(PODS), "--out", str(out), *options]
 
 
+@contextmanager
+def started(command: list[str]) -> Iterator[subprocess.Popen[str]]:
+    run = subprocess.Popen(command, text=True, stderr=subprocess.PIPE)
+    try:
+        yield run
+    finally:
+        run.kill()
+
+
 def bound(loop) -> dict[str, str]:
     return {pod: node for pod, node in loop.where().items() if node}
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_a_run_that_is_stopped_and_resumed_leaves_a_candidate_with_its_verdict(loop, configuration, tmp_path, say):
     cordon(loop.admin, CLOSED)
     released, out = read_manifest(DEFAULT_FOLDER), tmp_path / "run"
     loop.create_pods(0, PODS + 4)
-    stopped = subprocess.Popen(command(configuration, out), text=True, stderr=subprocess.PIPE)
-    eventually(lambda: len(bound(loop)) >= BEFORE_STOP, f"{BEFORE_STOP} pods bound", within_s=90)
-    stopped.send_signal(signal.SIGINT)
-    _, errors = stopped.communicate(timeout=20)
-    assert stopped.returncode == 2, errors
+    with started(command(configuration, out)) as run:
+        eventually(lambda: len(bound(loop)) >= BEFORE_STOP, f"{BEFORE_STOP} pods bound", within_s=150)
+        run.send_signal(signal.SIGINT)
+        _, errors = run.communicate(timeout=30)
+    assert run.returncode == 2, errors
     assert "--resume" in errors.splitlines()[-1]
     assert 6 <= load_state(out / "live.pt").pods <= len(bound(loop))
 
@@ -91,7 +90,7 @@ def test_a_run_that_is_stopped_and_resumed_leaves_a_candidate_with_its_verdict(l
     candidate = read_manifest(out / "model")
     assert verdict["candidate_sha256"] == candidate.sha256 != released.sha256 == verdict["released_sha256"]
     assert verdict["pods"] == PODS
-    assert [row.scenario for row in candidate.evaluation] == ["small"]
+    assert [row.scenario for row in candidate.evaluation] == ["deployments"]
     assert read_manifest(DEFAULT_FOLDER) == released
     said = verdict["said"]
     say(f"live run: {len(placements)} placements noted, {len(where)} pods bound; the candidate {said}")

@@ -66,6 +66,7 @@ def expected_cost(run: LivePPO, seen: list[Placement]) -> float:
     return float((log_p.exp().numpy() * lesson.nodes[:, :, FULLNESS]).sum(axis=1).mean())
 
 
+@pytest.mark.slow
 def test_choices_that_cost_more_become_rarer_and_only_the_last_layers_move(make_run) -> None:
     run = make_run(fullness, safety={"rise": 1000.0})  # nobody takes over here
     before = {name: weights.clone() for name, weights in run.learner.scorer.state_dict().items()}
@@ -77,7 +78,7 @@ def test_choices_that_cost_more_become_rarer_and_only_the_last_layers_move(make_
         return seen[-1]
 
     run._explored = noted
-    run.learn(600)
+    run.learn(400)
     after = run.learner.scorer.state_dict()
     assert {name for name in before if not torch.equal(before[name], after[name])} == set(LEARNING)
     learned = expected_cost(run, seen[:64])
