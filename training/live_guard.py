@@ -25,7 +25,7 @@ from training.live_config import Safety
 class Running(NamedTuple):
     """The last costs of one policy."""
 
-    count: int
+    pods: int
     mean: float
 
 
@@ -74,10 +74,10 @@ class Guard:
 
     def has_risen(self) -> bool:
         learner, released = self.learner, self.released
-        if min(learner.count, released.count) < self.rule.least:
+        if min(learner.pods, released.pods) < self.rule.least:
             return False
         difference = learner.mean - released.mean
-        error = pstdev([cost for _, cost in self._last]) * sqrt(1.0 / learner.count + 1.0 / released.count)
+        error = pstdev([cost for _, cost in self._last]) * sqrt(1.0 / learner.pods + 1.0 / released.pods)
         return difference > self.rule.rise * abs(released.mean) and difference > self.rule.certainty * error
 
     def _running(self, by_learner: bool) -> Running:

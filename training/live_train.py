@@ -138,7 +138,7 @@ class _Session(BaseCallback):
     def _on_step(self) -> bool:
         guard = self.run.guard
         costs = {"learner": guard.learner, "released": guard.released}
-        said = {name: f"{running.mean:.3f} $/h over {running.count}" for name, running in costs.items()}
+        said = {name: f"{running.mean:.3f} $/h over {running.pods}" for name, running in costs.items()}
         self.say({"pods": self.run.num_timesteps, **said, "falls": guard.falls})
         return True
 
