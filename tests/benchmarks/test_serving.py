@@ -32,7 +32,7 @@ def test_the_sidecar_answers_with_its_policy_and_the_constant_one_with_a_constan
         constant = json.loads(ask_once(constant_port, a_request(30, 1)))
         metrics = ask_once(port, a_get("/metrics")).decode()
         with pytest.raises(InputError, match="404"):
-            ask_once(constant_port, a_request(30, 1, verb="filter"))
+            ask_once(constant_port, a_request(30, 1, verb="preempt"))
     assert [each["Host"] for each in ours] == [each["Host"] for each in constant] == [name(i) for i in range(30)]
     assert {each["Score"] for each in constant} == {5}
     assert [each["Score"] for each in ours].count(10) == 1

@@ -27,7 +27,7 @@ SCHEDULER_NAME = "pilotfish-training"
 NODE_COUNT = 4
 BUSY = 0  # this node's NIC is nearly full before any pod comes
 NIC_MBPS, POD_MBPS = 1000.0, 150.0
-SCRAPE_S, WINDOW_S = 0.5, 2.0
+SCRAPE_S, WINDOW_S = 0.5, 5.0  # a shorter window shows a counter that moves five times a second by chance
 SPEED = 10.0  # a tick of the tape every fifth of a second
 RECEIVED = "sum by (node) (rate(node_network_receive_bytes_total[2s]))"
 
@@ -37,7 +37,7 @@ def quick_tape() -> Tape:
     world = load_scenario("bursts")
     few = world.model_copy(update={"nodes": world.nodes.model_copy(update={"count": Span(low=4, high=4)})})
     given = make_tape(few, 0, 0)
-    busy = np.where(np.arange(NODE_COUNT) == BUSY, 0.9, 0.05)
+    busy = np.where(np.arange(NODE_COUNT) == BUSY, 0.97, 0.05)
 
     def all_pods(value: float) -> np.ndarray:
         return np.full_like(given.pod_rx_mbps, value)

@@ -17,6 +17,11 @@ STOP_WITHIN_S = 10.0
 TAIL_LINES = 25
 
 
+def heed_ctrl_c() -> None:
+    """In a child before it starts: a run in the background of a shell ignores Ctrl-C, and so do its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class NotReady(Exception):
     """A program ended, or did not answer in time; the message has the end of its log."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.api import eventually
+from tests.cluster.processes import heed_ctrl_c
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -33,7 +34,8 @@ def waiting_run(tmp_path):
     test, told = tmp_path / "test_waits.py", tmp_path / "told.json"
     test.write_text(RUN_THAT_WAITS.format(told=str(told)))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "base")]
-    with subprocess.Popen([*command, str(test)], cwd=REPOSITORY, stdout=subprocess.DEVNULL) as process:
+    options = {"cwd": REPOSITORY, "stdout": subprocess.DEVNULL, "preexec_fn": heed_ctrl_c}
+    with subprocess.Popen([*command, str(test)], **options) as process:
         eventually(told.exists, "a control plane of another pytest", within_s=50.0)
         yield process, json.loads(told.read_text())
         process.kill()

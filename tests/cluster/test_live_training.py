@@ -14,6 +14,7 @@ from models.manifest import read_manifest
 from tests.cluster.api import eventually
 from tests.cluster.live_loop import live_loop
 from tests.cluster.objects import cordon
+from tests.cluster.processes import heed_ctrl_c
 from tests.cluster.tape_objects import node_name
 from training.contestants import DEFAULT_FOLDER
 from training.live_state import load_state
@@ -53,7 +54,7 @@ def command(config, out, *options: str) -> list[str]:
 
 @contextmanager
 def started(command: list[str]) -> Iterator[subprocess.Popen[str]]:
-    run = subprocess.Popen(command, text=True, stderr=subprocess.PIPE)
+    run = subprocess.Popen(command, text=True, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c)
     try:
         yield run
     finally:

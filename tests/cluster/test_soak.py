@@ -84,5 +84,5 @@ def test_memory_descriptors_threads_and_assumed_pods_stay_level(
     assert found["decisions"] >= found["pods"] > 0
     assert found["memory_growth_mb"] <= GROWTH_MB
     assert found["descriptors_added"] <= 2  # a scrape or a question that happens to be under way
-    assert found["threads_added"] <= 0
+    assert found["threads_added"] <= 2  # a pool that grows to its size; a leak would show with every pod
     assert found["most_assumed_beyond_pods"] <= 100  # decided about, and not yet seen bound

@@ -44,5 +44,5 @@ def test_tokens_that_lock_the_scheduler_out_are_said_aloud(log):
 
 @pytest.mark.parametrize("field", ["certificate_file", "key_file", "client_ca_file"])
 def test_files_that_do_not_go_together_are_refused(field):
-    with pytest.raises(InputError, match=r"PILOTFISH_SECURITY.*certificate_file and key_file"):
+    with pytest.raises(InputError, match=r"security: .*certificate_file and key_file"):
         load_settings(security={field: "a.pem"})
