@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -19,6 +19,7 @@ FOLDER = Path(__file__).parent / "configs"
 FIRST_HELD_OUT_SEED = 1_000_000  # training stays below it, evaluation begins there
 
 Share = Annotated[float, Field(gt=0.0, le=1.0)]
+Settings = TypeVar("Settings", bound=BaseModel)
 Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 
 
@@ -119,15 +120,24 @@ def load_config(name: str) -> TrainConfig:
     if not path.is_file():
         known = ", ".join(sorted(file.stem for file in FOLDER.glob("*.yaml")))
         raise InputError(f"unknown configuration {name!r}; choose one of {known}, or a .yaml file")
+    return parse_config(read_yaml(path), str(path))
+
+
+def parse_config(content: Any, origin: str) -> TrainConfig:
+    return validated(TrainConfig, content, origin)
+
+
+def read_yaml(path: Path) -> Any:
     try:
-        return parse_config(yaml.safe_load(path.read_text(encoding="utf-8")), str(path))
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as why:
         raise InputError(f"{path}: not YAML: {' '.join(str(why).split())}") from why
 
 
-def parse_config(content: Any, origin: str) -> TrainConfig:
+def validated(kind: type[Settings], content: Any, origin: str) -> Settings:
+    """The configuration, or one line about every field that is wrong."""
     try:
-        return TrainConfig.model_validate(content)
+        return kind.model_validate(content)
     except ValidationError as why:
         problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in why.errors())
         raise InputError(f"{origin}: {problems}") from why

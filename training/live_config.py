@@ -7,14 +7,13 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from agent.errors import InputError
 from envs.live.cluster_settings import ClusterSettings
 from envs.live.prometheus_settings import PrometheusSettings
 from envs.live_env import SCHEDULER_NAME
-from training.config import FIRST_HELD_OUT_SEED, FOLDER, Learning, Part, Positive, Share
+from training.config import FIRST_HELD_OUT_SEED, FOLDER, Learning, Part, Positive, Share, read_yaml, validated
 
 LIVE = "live"  # its configuration in training/configs
 
@@ -73,10 +72,7 @@ def load_live_config(name: str, **groups: dict[str, Any]) -> LiveConfig:
     path = FOLDER / f"{LIVE}.yaml" if name == LIVE else Path(name)
     if not path.is_file():
         raise InputError(f"unknown configuration {name!r}; choose {LIVE}, or a .yaml file")
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as why:
-        raise InputError(f"{path}: not YAML: {' '.join(str(why).split())}") from why
+    content = read_yaml(path)
     if not isinstance(content, dict):
         raise InputError(f"{path}: must hold the fields of docs/live_training.md")
     for group, options in groups.items():
@@ -85,8 +81,4 @@ def load_live_config(name: str, **groups: dict[str, Any]) -> LiveConfig:
 
 
 def parse_live_config(content: Any, origin: str) -> LiveConfig:
-    try:
-        return LiveConfig.model_validate(content)
-    except ValidationError as why:
-        problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in why.errors())
-        raise InputError(f"{origin}: {problems}") from why
+    return validated(LiveConfig, content, origin)

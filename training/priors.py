@@ -74,23 +74,20 @@ def alike(scorers: Sequence[LinearScorer], shown: Sequence[Rows]) -> FloatArray:
     return np.stack([each.weights * _spread(mix, rows) / _spread(each.weights, rows) for each, rows in pairs])
 
 
-def teach(scorer: NodeScorer, shown: Sequence[Rows], seed: int) -> float:
-    """The gate, and the layers that it looks through; the share of decisions whose world it then knows."""
+def teach(scorer: NodeScorer, shown: Sequence[Rows], seed: int) -> None:
+    """The gate, and the layers that it looks through."""
     drawn = torch.Generator().manual_seed(seed)
     layers = (scorer.from_node, scorer.from_pod, scorer.gate)
     optimizer = torch.optim.Adam([weights for layer in layers for weights in layer.parameters()], lr=RATE)
-    right = 0.0
     for _ in range(STEPS):
-        losses, right = [], 0.0
+        losses = []
         for world, rows in enumerate(shown):
             some = torch.randint(len(rows), (BATCH,), generator=drawn)
             rules = scorer.embed(rows.nodes[some], rows.pod[some], rows.mask[some]).rules
             losses.append(nn.functional.nll_loss(torch.log(rules + 1e-9), torch.full((BATCH,), world)))
-            right += float((rules.argmax(dim=-1) == world).float().mean()) / len(shown)
         optimizer.zero_grad()
         torch.stack(losses).mean().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-    return right
 
 
 def _spread(weights: FloatArray, rows: Rows) -> float:
