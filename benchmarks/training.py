@@ -14,10 +14,9 @@ from tempfile import TemporaryDirectory
 from agent.heuristics.registry import SCORERS
 from benchmarks.bars import Bar, measured
 from models.manifest import RELEASED, read_model
-from training.config import TrainConfig, load_config
-from training.ppo import TrainingWorld
-from training.priors import NONE
-from training.train import begun, train
+from training.config import NONE, TrainConfig, load_config
+from training.ppo import EpisodicPPO, TrainingWorld
+from training.train import first_rule, train
 from training.watching import Metrics
 
 TWENTY_NODES = ("microservices", "bursts")
@@ -44,7 +43,7 @@ def _throughput(updates: int) -> Bar:
     content["worlds"] = [{"scenario": name, "groups": GROUPS} for name in TWENTY_NODES]
     config = TrainConfig.model_validate(content)
     worlds = [TrainingWorld(scenario, GROUPS, USD_PER_HOUR) for scenario in config.scenarios()]
-    model = begun(config, worlds)
+    model = EpisodicPPO(worlds, config, first_rule(config.network.prior))
     model.learn(1)
     each = model.num_timesteps
     began_s = time.perf_counter()
@@ -81,7 +80,7 @@ def _first_useful(quick: bool) -> Bar:
 
 def from_nothing(config: TrainConfig) -> TrainConfig:
     """The same run without a linear scorer to begin with, watched closely, against every heuristic."""
-    content = config.model_dump()
+    content = config.model_dump() | {"specialists": False}
     content["network"] |= {"prior": NONE}
     content["watching"] |= {"every": 4, "episodes": 24, "baselines": list(SCORERS)}
     content["threads"] = THREADS

@@ -20,15 +20,16 @@ _MISSING = list(NODE_FEATURES).index("metric_missing")
 
 class Embedding(NamedTuple):
     nodes: Tensor  # (batch, nodes, hidden)
-    rules: Tensor  # (batch, rules): how much each counts
+    rules: Tensor  # (batch, rules): how much each counts; the first one is what was learned
 
 
 class NodeScorer(nn.Module):
     """Scores of nodes: ``nodes`` (batch, nodes, features), ``pod`` (batch, features), ``mask`` (batch, nodes).
 
-    score = sharpness x a mix of linear rules + a network that starts at zero: with good rules (``priors``, (rules,
-    features)) learning starts from there, without any it starts from equal scores. How much each rule counts depends on
-    what the pod and the candidates look like together. What comes out at nodes outside the mask means nothing.
+    score = sharpness x a linear rule + a network that starts at zero: with a good rule (the first of ``priors``,
+    (rules, features)) learning starts from there, without one it starts from equal scores. Further rules are
+    specialists, which take over where a gate finds that the pod and the candidates look like their world
+    (training/specialists.py). What comes out at nodes outside the mask means nothing.
     """
 
     def __init__(self, hidden: int = 64, priors: FloatArray | None = None, sharpness: float = 1.0) -> None:
@@ -50,14 +51,22 @@ class NodeScorer(nn.Module):
 
     def embed(self, nodes: Tensor, pod: Tensor, mask: Tensor) -> Embedding:
         """What is known of each node in the light of the pod and the other candidates."""
-        first = torch.relu(self.from_node(nodes) + self.from_pod(pod).unsqueeze(1))
+        first = self._first(nodes, pod)
         together = pooled(first, mask)
         each = torch.relu(self.onward(first) + self.from_pool(together).unsqueeze(1))
         return Embedding(each, torch.softmax(self.gate(together), dim=-1))
 
+    def together(self, nodes: Tensor, pod: Tensor, mask: Tensor) -> Tensor:
+        """What the gate sees, (batch, 2 x hidden)."""
+        return pooled(self._first(nodes, pod), mask)
+
+    def _first(self, nodes: Tensor, pod: Tensor) -> Tensor:
+        return torch.relu(self.from_node(nodes) + self.from_pod(pod).unsqueeze(1))
+
     def from_embedding(self, embedding: Embedding, nodes: Tensor) -> Tensor:
-        ruled = self.rule(nodes) @ embedding.rules.unsqueeze(-1)
-        scores: Tensor = (self.sharpness * ruled + self.score(embedding.nodes)).squeeze(-1)
+        ruled = self.sharpness * self.rule(nodes)  # (batch, nodes, rules)
+        learned = ruled[..., :1] + self.score(embedding.nodes)
+        scores: Tensor = (torch.cat([learned, ruled[..., 1:]], dim=-1) @ embedding.rules.unsqueeze(-1)).squeeze(-1)
         return scores
 
     def forward(self, nodes: Tensor, pod: Tensor, mask: Tensor) -> Tensor:

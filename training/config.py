@@ -16,6 +16,7 @@ from envs.workloads.scenario import Scenario, load_scenario
 from training.worlds import limited
 
 FOLDER = Path(__file__).parent / "configs"
+NONE = "none"  # as a prior
 FIRST_HELD_OUT_SEED = 1_000_000  # training stays below it, evaluation begins there
 
 Share = Annotated[float, Field(gt=0.0, le=1.0)]
@@ -42,7 +43,7 @@ class Network(Part):
     hidden: int = Field(64, ge=4, le=512, description="width of the layers")
     prior: str = Field(
         "mix",
-        description="linear scorer that learning starts from (models/linear.py); own: one a scenario; none: nothing",
+        description="linear scorer that learning starts from (models/linear.py); none: nothing",
     )
     sharpness: Positive = Field(0.5, description="how far the first policy trusts that scorer: its scores times this")
 
@@ -101,6 +102,9 @@ class TrainConfig(Part):
     decisions: int = Field(20_000_000, ge=1, description="how many to learn from; --steps and --minutes override it")
     seed: int = Field(1, ge=0, lt=FIRST_HELD_OUT_SEED, description="of everything that is drawn at random")
     threads: int = Field(2, ge=1, description="of torch and of the simulator; another number, other rounding")
+    specialists: bool = Field(
+        False, description="in the end a scenario's own linear scorer takes over where it is surely cheaper"
+    )
     network: Network = Network()
     credit: Credit = Credit()
     learning: Learning = Learning()

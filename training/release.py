@@ -16,6 +16,7 @@ from training.export import ModelFacts, export
 from training.feature_ranges import FeatureRecorder, Recording, widest
 from training.play import play
 from training.ppo import TrainingWorld, make_stack
+from training.specialists import with_specialists
 from training.watching import NetworkScorer
 
 RANGE_EPISODES = 32  # of each scenario
@@ -25,6 +26,8 @@ RANGE_SEED = 800_000
 def release(checkpoint: Checkpoint, worlds: list[TrainingWorld], folder: Path, kind: Kind = "default") -> Path:
     """Play every world once more to record the ranges, then export."""
     scorer = checkpoint.network()
+    if checkpoint.config.specialists:
+        scorer = with_specialists(scorer, worlds, checkpoint.config.seed)
     recorders = [FeatureRecorder() for _ in worlds]
     for world, recorder in zip(worlds, recorders, strict=True):
         tape = make_stack(world, RANGE_SEED, range(RANGE_EPISODES))

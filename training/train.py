@@ -11,28 +11,26 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.live import Live
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import configure
 
+from agent.cluster import FloatArray
 from agent.errors import InputError
 from envs.workloads.synthetic import make_tape
 from models.linear import MIX, load_linear
 from training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from training.config import TrainConfig, load_config
+from training.config import NONE, TrainConfig, load_config
 from training.group_tapes import TapeMaker
 from training.ppo import EpisodicPPO, TrainingWorld, make_stack
-from training.priors import NONE, OWN, alike, first_priors, show, teach
 from training.recorded_worlds import recorded_config
 from training.release import release
 from training.watching import Metrics, Watch, watch
 from training.worlds import open_traces, tape_maker
 
 CHECKPOINT, BEST, MODEL = "checkpoint.pt", "best.pt", "model"
-SHOWN_SEED, SHOWN_TAPES = 850_000, 64  # what the gate is taught with
 
 Report = Callable[[Metrics], None]
 
@@ -91,10 +89,8 @@ def train(
         )
         for scenario, world in zip(scenarios, config.worlds, strict=True)
     ]
-    if before is None:
-        model = begun(config, worlds)
-    else:
-        model = EpisodicPPO(worlds, config, before.priors)
+    model = EpisodicPPO(worlds, config, first_rule(config.network.prior))
+    if before is not None:
         _restore(model, watching, before)
     session = _Session(watching, out, minutes, before.minutes if before else 0.0, report, live)
     model.set_logger(configure(str(out / "tensorboard"), ["tensorboard"]))
@@ -107,19 +103,9 @@ def train(
     return release(load_checkpoint(out / BEST), worlds, out / MODEL)
 
 
-def begun(config: TrainConfig, worlds: list[TrainingWorld]) -> EpisodicPPO:
-    """A learner that knows what its priors know."""
-    linear = first_priors(config.network.prior, [world.scenario.name for world in worlds])
-    if config.network.prior != OWN:
-        return EpisodicPPO(worlds, config, np.stack([each.weights for each in linear]) if linear else None)
-    shown = [
-        show(scorer, make_stack(world, SHOWN_SEED, range(SHOWN_TAPES)), config.seed)
-        for scorer, world in zip(linear, worlds, strict=True)
-    ]
-    model = EpisodicPPO(worlds, config, alike(linear, shown))
-    teach(model.learner.scorer, shown, config.seed)
-    model.scorer.load_state_dict(model.learner.scorer.state_dict())
-    return model
+def first_rule(prior: str) -> FloatArray | None:
+    """What learning starts from, (1, features)."""
+    return None if prior == NONE else load_linear(prior).weights[None]
 
 
 class _Session(BaseCallback):

@@ -28,7 +28,7 @@ from envs.workloads.tape import Tape
 from models.gpu_network import GATES, STATES, GpuScorer, gates
 from training.gpu_config import GpuConfig, Kinds, Phase
 from training.gpu_problems import OpenbLists
-from training.play import play
+from training.play import best, play
 
 SCENARIO = "gpu"
 FIXED = -1
@@ -153,13 +153,16 @@ def cost_ratios(vectors: FloatArray, config: GpuConfig, phase: Phase, generation
         return np.full(len(vectors), np.nan)
     first = generation * phase.episodes
     tape = make_tapes(load_scenario(SCENARIO), config.seed, range(first, first + phase.episodes))
-    cost, decisions = costs_of(vectors, tape)
+    cost, decisions = costs_of(vectors, tape, np.random.default_rng((config.seed, generation)))
     trained.decisions += decisions
     return np.asarray(cost.mean(axis=1) / play(MostPods(), tape).cost_per_hour.mean())
 
 
-def costs_of(vectors: FloatArray, tape: Tape) -> tuple[FloatArray, int]:
-    """Dollars an hour of each vector on each episode, (vectors, episodes), and the decisions that it took."""
+def costs_of(vectors: FloatArray, tape: Tape, rng: np.random.Generator) -> tuple[FloatArray, int]:
+    """Dollars an hour of each vector on each episode, (vectors, episodes), and the decisions that it took.
+
+    Scores are whole numbers, and an unmodified kube-scheduler draws among equals.
+    """
     episodes = len(tape.horizon_s)
     vector, episode = np.divmod(np.arange(len(vectors) * episodes), episodes)
     env = BatchEnv(tape, episode, threads=1)
@@ -169,7 +172,7 @@ def costs_of(vectors: FloatArray, tape: Tape) -> tuple[FloatArray, int]:
     while not env.done.all():
         env.encode(encoding)
         scores = rated(encoding, weights) - NO_METRICS * encoding.nodes[..., _FEATURE["metric_missing"]]
-        terms += env.step(np.argmax(np.where(env.candidates(), scores, -np.inf), axis=-1))
+        terms += env.step(best(scores, env.candidates(), rng))
     hours = np.maximum((env.clock_s - began_s) / SECONDS_PER_HOUR, 1e-9)
     return (weighted_cost(terms) / hours).reshape(len(vectors), episodes), int(env.decisions.sum())
 
