@@ -1,7 +1,7 @@
 """Do the rules of contention hold where no generator was set? Nezha's injected faults are asked.
 
-``python -m envs.workloads.nezha_faults TRACES`` prints what docs/traces.md states. Only ``cpu_contention`` speaks of a rule
-of ours: a pod's CPU is driven to its limit, so it must stop there (``contention.carried``) and serve less
+``python -m envs.workloads.nezha_faults TRACES`` prints what docs/traces.md states. Only ``cpu_contention`` speaks of a
+rule of ours: a pod's CPU is driven to its limit, so it must stop there (``contention.carried``) and serve less
 (``contention.carried_ratio``). What was asked for beyond the limit is not in the trace, so the size of the loss is not
 predicted; its direction is.
 """
