@@ -28,7 +28,7 @@ class ExpectedUtilisation:
 
     Formula: u = (measured + pending + this pod's expected x (1 + siblings on the node)) / capacity for NIC receive,
     NIC transmit and CPU, and without the siblings for memory, which has no peaks;
-    score = 100 x (1 - (0.7 x max u + 0.3 x mean u)) + 10 x share of the siblings in the node's zone. No u is limited to
+    score = 100 x (1 - (0.7 x max u + 0.3 x mean u)) + 3 x share of the siblings in the node's zone. No u is limited to
     1: between two overloaded nodes the less overloaded one must win, so scores go below 0.
 
     A node of unknown NIC speed takes the candidates' median u of the NIC. A node without one of the metrics scores
@@ -39,7 +39,7 @@ class ExpectedUtilisation:
     worst_weight: float = 0.7
     latency_penalty: float = 20.0
     peak: float = 1.0  # what an app asks for beyond its mean when it is busy: as much again
-    zone_points: float = 10.0
+    zone_points: float = 3.0  # more of them lose traffic where a zone fills up
     name: ClassVar[str] = "expected_utilisation"
     needs: ClassVar[tuple[str, ...]] = ("cpu", "memory", "network")
 

@@ -100,7 +100,7 @@ def test_every_sibling_on_a_node_counts_once_more_because_they_peak_together(sco
 
 def test_a_zone_gets_points_for_its_share_of_the_siblings(score) -> None:
     demand = {"siblings": 4, "siblings_on_node": [0, 0, 0], "siblings_in_zone": [3, 3, 1]}
-    assert score(ExpectedUtilisation(), demand=demand) == pytest.approx([107.5, 107.5, 102.5])
+    assert score(ExpectedUtilisation(), demand=demand) == pytest.approx([102.25, 102.25, 100.75])
 
 
 def test_a_burst_spreads_although_no_metric_changes(make_state, make_demand) -> None:
