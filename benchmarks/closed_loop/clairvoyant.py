@@ -1,7 +1,7 @@
 """What could have been avoided: a planner that knows every load, demand and life, and looks at lost traffic alone.
 
 It places pod by pod, each where the least traffic is lost over the pod's life with what runs now, and does not know who
-comes next. So it is no bound, but nobody who has to guess will be far below it.
+comes next. So it is no bound: now and then somebody who guesses loses less.
 """
 
 from __future__ import annotations
