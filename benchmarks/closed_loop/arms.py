@@ -12,7 +12,7 @@ from agent.heuristics.registry import scorer_by_name
 from agent.ladder import Ladder
 from agent.scorer import Scorer
 from benchmarks.closed_loop.outcome import Outcome
-from benchmarks.closed_loop.simulated import InTree, ladder_of
+from benchmarks.closed_loop.simulated import BesidePlugin, InTree, ladder_of
 from tests.cluster.api import eventually
 from tests.cluster.controllers import start_scheduler
 from tests.cluster.peers import start_network_overhead, start_target_load_packing
@@ -160,23 +160,22 @@ NETWORK_TRAFFIC = Arm(
 FALLBACK = Arm("fallback", "Pilotfish without a model", _Beside(_NO_MODEL), ladder_of)
 POLICY = Arm("policy", "Pilotfish with the released model", _Beside(), lambda: ladder_of(with_policy=True))
 
-ARMS = (
-    DEFAULT,
+BAR_ARMS = (DEFAULT, NETWORK_TRAFFIC, FALLBACK, POLICY)  # what the bars compare, and the rung below
+OTHER_ARMS = (
     Arm(
         "target_load_packing",
         "scheduler-plugins: Trimaran TargetLoadPacking",
         _target_load_packing,
-        lambda: scorer_by_name("target_load_packing"),
+        lambda: BesidePlugin(scorer_by_name("target_load_packing"), weight=1.0, balanced=False),
+        knows_every_app=True,
     ),
     Arm(
         "network_overhead",
         "scheduler-plugins: NetworkOverhead",
         _network_overhead,
-        lambda: scorer_by_name("network_overhead"),
+        lambda: BesidePlugin(scorer_by_name("network_overhead"), weight=5.0, balanced=True),
+        knows_every_app=True,
     ),
-    NETWORK_TRAFFIC,
-    FALLBACK,
-    POLICY,
     Arm(
         "policy_killed",
         "the same, the sidecar killed half-way and back 10 s later",

@@ -20,11 +20,11 @@ FOLDER = Path(__file__).parents[2] / "runs" / "closed_loop"
 class Kept:
     """In memory, and in a file while the tree is that of a commit: another tree would be another measurement."""
 
-    def __init__(self, speed: float | None) -> None:
+    def __init__(self, scenario: str, speed: float | None) -> None:
         """No speed: in memory alone."""
         commit = measured_commit()
         lasting = speed is not None and not commit.endswith("-dirty")
-        self._file = FOLDER / f"{commit}-{speed:g}.jsonl" if lasting else None
+        self._file = FOLDER / f"{commit}-{scenario}-{speed:g}.jsonl" if lasting else None
         self._rows: dict[tuple[str, int], dict[str, Any]] = {}
         if self._file is not None and self._file.exists():
             rows = (json.loads(line) for line in self._file.read_text(encoding="utf-8").splitlines())

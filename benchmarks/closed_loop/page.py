@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from benchmarks.closed_loop.outcome import HARMS, Outcome
+from benchmarks.closed_loop.outcome import HARMS, Outcome, summed
 from benchmarks.report import DOCS, measured_commit
 from envs.workloads.tape import Tape
+from tests.cluster.metering import Meter
 
 WORDS = Path(__file__).with_name("words.md")
 PAGE, PICTURE = "cluster.md", "cluster.png"
@@ -18,40 +19,52 @@ SMALL = 0.0025  # a share below this is not compared by its ratio: a quarter of 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Of every arm by its name, all episodes together."""
+    """Of every arm by its name, episode by episode; some arms play fewer episodes than others."""
 
     arms: Mapping[str, str]
-    real: Mapping[str, Outcome]
-    simulated: Mapping[str, Outcome]
-    unavoidable_lost_share: float
+    real: Mapping[str, Sequence[Outcome]]
+    simulated: Mapping[str, Sequence[Outcome]]
+    planned: Sequence[Meter]  # by the clairvoyant planner
     load_average: float
+
+    @property
+    def episodes(self) -> int:
+        return len(self.planned)
+
+    @property
+    def planned_lost_share(self) -> float:
+        return sum(each.lost_mbit for each in self.planned) / sum(each.offered_mbit for each in self.planned)
 
     def gaps(self, arm: str) -> dict[str, float]:
         """How far the simulator is off, as a share of the real loop's value (of SMALL where that is less)."""
-        real, simulated = self.real[arm].harms, self.simulated[arm].harms
+        real, simulated = summed(self.real[arm]).harms, summed(self.simulated[arm]).harms
         return {name: abs(simulated[name] - real[name]) / max(real[name], SMALL) for name in HARMS}
 
 
-def write_page(results: Results, tapes: Sequence[Tape], speed: float, docs: Path = DOCS) -> Path:
+def write_page(results: Results, tapes: Sequence[Tape], speed: float, scenario: str = "", docs: Path = DOCS) -> Path:
+    """``scenario``: another one than the benchmark's own, in the name of the page."""
     folder = docs / "benchmarks"
     folder.mkdir(parents=True, exist_ok=True)
-    _draw(results, folder / PICTURE)
+    page, picture = (folder / _named(name, scenario) for name in (PAGE, PICTURE))
+    _draw(results, picture)
     words = Template(WORDS.read_text(encoding="utf-8"))
     annotated = sum(int((tape.pod_annotated_mbps == tape.pod_annotated_mbps).sum()) for tape in tapes)
-    page = folder / PAGE
     page.write_text(
         words.substitute(
             commit=measured_commit(),
+            scenario=scenario or "bursts",
+            nodes=tapes[0].node_slots,
             episodes=len(tapes),
             tape_s=f"{float(tapes[0].horizon_s):.0f}",
             speed=f"{speed:g}",
-            pods=f"{next(iter(results.real.values())).arrived:,}",
+            pods=f"{summed(next(iter(results.real.values()))).arrived:,}",
             annotated=f"{annotated / sum(tape.pod_slots for tape in tapes):.0%}",
-            unavoidable=_percent(results.unavoidable_lost_share),
+            planned=_percent(results.planned_lost_share),
             load=f"{results.load_average:.1f}",
-            picture=PICTURE,
+            picture=picture.name,
             arms="\n".join(f"| `{name}` | {says} |" for name, says in results.arms.items()),
             harms="\n".join(_harm_rows(results)),
+            by_episode="\n".join(_episode_rows(results)),
             scheduling="\n".join(_scheduling_rows(results)),
         ),
         encoding="utf-8",
@@ -61,18 +74,36 @@ def write_page(results: Results, tapes: Sequence[Tape], speed: float, docs: Path
 
 def _harm_rows(results: Results) -> Iterator[str]:
     """Real, what the simulator says, and the gap, for every harm."""
-    for name, real in results.real.items():
-        simulated, gaps = results.simulated[name].harms, results.gaps(name)
+    for name, outcomes in results.real.items():
+        real, simulated, gaps = summed(outcomes), summed(results.simulated[name]).harms, results.gaps(name)
         cells = [f"{_percent(real.harms[harm])} ({_percent(simulated[harm])}, {gaps[harm]:.0%})" for harm in HARMS]
-        yield f"| `{name}` | {real.meter.overload_s:,.0f} | {' | '.join(cells)} |"
+        yield f"| `{name}` | {len(outcomes)} | {real.meter.overload_s:,.0f} | {' | '.join(cells)} |"
+
+
+def _episode_rows(results: Results) -> Iterator[str]:
+    """Traffic lost in each episode: real, and what the simulator says."""
+    head = [f"| arm | {' | '.join(f'episode {number + 1}' for number in range(results.episodes))} |"]
+    yield from [*head, f"|---|{'---|' * results.episodes}"]
+    for name, outcomes in results.real.items():
+        pairs = zip(outcomes, results.simulated[name], strict=True)
+        cells = [f"{_percent(real.meter.lost_share)} ({_percent(said.meter.lost_share)})" for real, said in pairs]
+        cells += ["-"] * (results.episodes - len(cells))
+        yield f"| `{name}` | {' | '.join(cells)} |"
+    yield f"| clairvoyant planner | {' | '.join(f'({_percent(each.lost_share)})' for each in results.planned)} |"
 
 
 def _scheduling_rows(results: Results) -> Iterator[str]:
-    for name, real in results.real.items():
+    for name, outcomes in results.real.items():
+        real = summed(outcomes)
         pending = [f"{1000 * real.pending_percentile_s(percent):.0f}" for percent in (50, 99)]
         first = f"{real.first_choice_share:.1%}" if real.first_choices else "-"
         sources = ", ".join(f"{source} {count}" for source, count in real.sources.items()) or "-"
         yield f"| `{name}` | {' | '.join(pending)} | {real.pods_per_s:.1f} | {real.unbound} | {first} | {sources} |"
+
+
+def _named(file: str, scenario: str) -> str:
+    stem, _, kind = file.partition(".")
+    return f"{stem}_{scenario}.{kind}" if scenario else file
 
 
 def _percent(share: float) -> str:
@@ -89,8 +120,9 @@ def _draw(results: Results, path: Path) -> None:
     names = list(results.real)
     figure, panels = plt.subplots(1, len(HARMS), figsize=(14, 4), sharey=True, layout="constrained")
     for panel, (harm, says) in zip(panels, HARMS.items(), strict=True):
-        panel.barh(names, [100 * results.real[name].harms[harm] for name in names], color="#4477aa", label="real loop")
-        simulated = [100 * results.simulated[name].harms[harm] for name in names]
+        real = [100 * summed(results.real[name]).harms[harm] for name in names]
+        panel.barh(names, real, color="#4477aa", label="real loop")
+        simulated = [100 * summed(results.simulated[name]).harms[harm] for name in names]
         panel.plot(simulated, names, "D", color="#cc3311", label="simulator")
         panel.set_title(f"{says}, %")
     panels[0].invert_yaxis()  # of all: they share it

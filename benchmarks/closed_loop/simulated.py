@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from agent.heuristics.registry import scorer_by_name
 from agent.ladder import Freshness, Ladder, standard_ladder
 from agent.quantise import quantise
 from agent.scorer import Scorer
-from benchmarks.closed_loop.outcome import Outcome
+from benchmarks.closed_loop.outcome import Outcome, summed
 from envs.dynamics.loading import Loads
 from envs.dynamics.world import World
 from envs.workloads.tape import Tape
@@ -23,6 +23,8 @@ from models.manifest import RELEASED
 from models.onnx_scorer import OnnxScorer
 from tests.cluster.metering import Meter
 from tests.cluster.replaying import arriving
+
+PHASES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of the scrape interval, until the sidecar asks for what was scraped
 
 
 class MeteredWorld(World):
@@ -46,6 +48,28 @@ class InTree:
         return np.asarray(least + balanced + 2.0 * _spreading(state, demand, candidates))
 
 
+@dataclass(frozen=True, slots=True)
+class BesidePlugin:
+    """A plugin of others with its weight, and what stays of kube-scheduler's own scores beside it."""
+
+    plugin: Scorer
+    weight: float
+    balanced: bool  # whether NodeResourcesBalancedAllocation stays
+
+    @property
+    def name(self) -> str:
+        return self.plugin.name
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return self.plugin.needs
+
+    def score(self, state: ClusterState, demand: Demand, candidates: BoolArray) -> FloatArray:
+        score = self.weight * self.plugin.score(state, demand, candidates)
+        score += 2.0 * _spreading(state, demand, candidates)
+        return score + BalancedAllocation().score(state, demand, candidates) if self.balanced else score
+
+
 def _spreading(state: ClusterState, demand: Demand, candidates: BoolArray) -> FloatArray:
     """PodTopologySpread with its default constraints: skew 3 over nodes, 5 over zones; each counts by log(size + 2)."""
     nodes, zones = state.node_count, state.zone_rtt_ms.shape[-1]
@@ -61,6 +85,15 @@ def ladder_of(heuristic: str = "expected_utilisation", with_policy: bool = False
     return standard_ladder(
         clock, lambda: Breaker(clock), Freshness(), policy=policy, heuristic=scorer_by_name(heuristic)
     )
+
+
+def simulate_often(rule: Scorer | Ladder, tape: Tape) -> Outcome:
+    """An episode again and again, with other moments of the scrapes and other choices among equals, summed up.
+
+    When scrapes fall is chance in the real loop, and one chance of many moves the lost share of one episode by a half.
+    """
+    delays_s = (phase * tape.scrape_interval_s for phase in PHASES)
+    return summed(simulate(rule, replace(tape, scrape_delay_s=delay_s), seed) for seed, delay_s in enumerate(delays_s))
 
 
 def simulate(rule: Scorer | Ladder, tape: Tape, seed: int = 0) -> Outcome:
@@ -85,21 +118,3 @@ def _levels(rule: Scorer | Ladder, world: World) -> FloatArray:
     if isinstance(rule, Ladder):
         return np.asarray(quantise(rule.score(state, demand, mask).values, mask), dtype=np.float64)
     return np.asarray(rule.score(state, demand, mask))
-
-
-def unavoidable_lost_share(tape: Tape) -> float:
-    """What no placement avoids, about: the pods that run already lose it alone, or one pod asks for more than a NIC."""
-    nobody = replace(tape, pod_arrival_s=np.where(tape.pod_initial, tape.pod_arrival_s, np.inf).astype(np.float32))
-    alone = MeteredWorld(nobody).meter
-    above_mbit = sum(_above_a_nic_mbit(tape, pod) for pod in arriving(tape))
-    return (alone.lost_mbit + above_mbit) / simulate(InTree(), tape).meter.offered_mbit
-
-
-def _above_a_nic_mbit(tape: Tape, pod: int) -> float:
-    """Of one pod on the best node there is, with nothing beside it."""
-    step_s, nic_mbps = float(tape.load_step_s), float(tape.node_nic_mbps.max())
-    begins_s = float(tape.pod_arrival_s[pod])
-    ends_s = min(begins_s + float(tape.pod_duration_s[pod]), float(tape.horizon_s))
-    load = tape.app_load[int(begins_s / step_s) : int(np.ceil(ends_s / step_s)), tape.pod_app[pod]]
-    ways = (float(tape.pod_rx_mbps[pod]), float(tape.pod_tx_mbps[pod]))
-    return float(sum(np.maximum(way * load - nic_mbps, 0.0).sum() for way in ways)) * step_s

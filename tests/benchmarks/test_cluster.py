@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from agent.errors import InputError
+from agent.heuristics.registry import scorer_by_name
 from benchmarks import cluster
-from benchmarks.closed_loop import kept, page
+from benchmarks.closed_loop import episodes, kept, page
+from benchmarks.closed_loop.clairvoyant import plan
 from benchmarks.closed_loop.outcome import HARMS, Outcome, summed
 from benchmarks.closed_loop.page import Results, write_page
-from benchmarks.closed_loop.simulated import InTree, ladder_of, simulate, unavoidable_lost_share
-from envs.dynamics import costs
+from benchmarks.closed_loop.simulated import BesidePlugin, InTree, MeteredWorld, ladder_of, simulate, simulate_often
 from tests.cluster.metering import Meter
 
 SHORT_S = 250.0  # the first burst comes within it
@@ -26,9 +28,9 @@ def outcome(lost: float, cross_zone: float = 10.0, **rest) -> Outcome:
 
 
 def results(policy: Outcome, simulated: Outcome) -> Results:
-    real = {"default": outcome(4.0), "network_traffic": outcome(8.0), "policy": policy}
+    real = {"default": [outcome(4.0)], "network_traffic": [outcome(8.0)], "policy": [policy]}
     arms = dict.fromkeys(real, "somebody")
-    return Results(arms, real, dict.fromkeys(real, simulated), unavoidable_lost_share=0.01, load_average=1.0)
+    return Results(arms, real, {name: [simulated] for name in real}, planned=[outcome(0.5).meter], load_average=1.0)
 
 
 def by_name(found) -> dict[str, float]:
@@ -63,38 +65,79 @@ def test_episodes_weigh_by_what_happened_in_them():
 
 def test_at_most_a_fifth_of_the_pods_is_annotated_and_no_sibling_traffic_is_declared():
     for episode in range(3):
-        tape = cluster.tape_of(episode)
-        assert 0 < (~np.isnan(tape.pod_annotated_mbps)).mean() <= cluster.ANNOTATED_SHARE
+        tape = episodes.tape_of("bursts", episode)
+        assert 0 < (~np.isnan(tape.pod_annotated_mbps)).mean() <= episodes.ANNOTATED_SHARE
         assert not tape.app_sibling_declared.any()
 
 
+def test_episodes_are_chosen_by_their_tape_alone():
+    tape = next(tape for tape in map(partial(episodes.tape_of, "bursts"), range(20)) if episodes.is_fair(tape))
+    pods = {name: getattr(tape, name) for name in ("pod_rx_mbps", "pod_tx_mbps")}
+    assert not episodes.is_fair(
+        replace(tape, **{name: 10.0 * mbps for name, mbps in pods.items()})
+    )  # more than all NICs
+    assert not episodes.is_fair(replace(tape, node_nic_mbps=100.0 * tape.node_nic_mbps))  # nothing is at stake
+    one_large = np.where(np.arange(tape.pod_slots) == tape.pod_slots // 2, 5_000.0, tape.pod_rx_mbps)
+    assert not episodes.is_fair(replace(tape, pod_rx_mbps=one_large))  # on no NIC of 1,000
+    nodes = np.where(np.arange(tape.pod_slots) < tape.pod_initial.sum(), 0.0, tape.pod_start)
+    assert not episodes.is_fair(replace(tape, pod_start=nodes))  # all that run already stand on the first nodes
+
+
+def test_the_clairvoyant_planner_loses_less_than_who_has_to_guess():
+    tape = episodes.first_tapes("bursts", 1)[0]
+    lost = {"planner": plan(tape).lost_share, "default": simulate(InTree(), tape).harms["lost_share"]}
+    assert lost["planner"] < 0.5 * lost["default"]
+
+
 def test_the_simulated_likeness_is_measured_by_the_same_meter_as_the_loop():
-    tape = cluster.tape_of(4, SHORT_S)  # a busy one
+    tape = episodes.tape_of("bursts", 4, SHORT_S)
     spread, with_policy = simulate(InTree(), tape), simulate(ladder_of(with_policy=True), tape)
     assert spread.meter.offered_mbit > 0
     assert spread.harms != with_policy.harms
-    assert 0 <= unavoidable_lost_share(tape) <= spread.harms["lost_share"] + costs.MBIT_PER_GB * 1e-9
+
+
+def test_the_simulator_says_what_it_says_over_several_moments_of_the_scrapes():
+    tape = episodes.tape_of("bursts", 4, SHORT_S)
+    often = simulate_often(ladder_of(), tape)
+    once = simulate(ladder_of(), tape)
+    assert often.node_s == pytest.approx(5 * once.node_s)
+    assert often.harms != once.harms
+
+
+def test_plugins_of_others_are_simulated_with_the_spreading_of_kube_scheduler():
+    world = MeteredWorld(episodes.tape_of("bursts", 4, SHORT_S))
+    state, mask, nodes = world.state(), world.mask, np.arange(world.nodes)
+    here, there = np.flatnonzero(mask)[:2]
+    demand = replace(world.demand(), siblings_on_node=2.0 * (nodes == here), siblings_in_zone=np.zeros(world.nodes))
+    alone = scorer_by_name("target_load_packing")
+    added = BesidePlugin(alone, 1.0, balanced=False).score(state, demand, mask) - alone.score(state, demand, mask)
+    assert added[here] < added[there]
 
 
 def test_what_was_measured_at_a_commit_is_not_measured_again(monkeypatch, tmp_path):
     monkeypatch.setattr(kept, "FOLDER", tmp_path)
     monkeypatch.setattr(kept, "measured_commit", lambda: "abc")
-    first = kept.Kept(10.0)
+    first = kept.Kept("bursts", 10.0)
     first.keep("policy", 0, outcome(1.0, sources={"policy": 2}))
-    again = kept.Kept(10.0)
+    again = kept.Kept("bursts", 10.0)
     assert again.has("policy", 0)
     assert again.get("policy", 0) == outcome(1.0, sources={"policy": 2})
-    assert not kept.Kept(5.0).has("policy", 0)  # at another speed it is another measurement
+    assert not kept.Kept("bursts", 5.0).has("policy", 0)  # at another speed it is another measurement
+    assert not kept.Kept("autoscaled", 10.0).has("policy", 0)
     monkeypatch.setattr(kept, "measured_commit", lambda: "abc-dirty")
-    assert not kept.Kept(10.0).has("policy", 0)
+    assert not kept.Kept("bursts", 10.0).has("policy", 0)
 
 
 def test_page_shows_every_arm_with_the_simulators_word_and_a_picture(monkeypatch, tmp_path):
     monkeypatch.setattr(page, "measured_commit", lambda: "abc")
     found = results(outcome(1.0, first_choices=[True], sources={"policy": 1}), simulated=outcome(2.0))
-    text = write_page(found, [cluster.tape_of(0)], 10.0, docs=tmp_path).read_text()
-    assert "| `policy` | 1 | 1.00 % (1.00 %, 0%) | 1.00 % (2.00 %, 100%) |" in text
+    tapes = [episodes.tape_of("bursts", 0)]
+    text = write_page(found, tapes, 10.0, docs=tmp_path).read_text()
+    assert "| `policy` | 1 | 1 | 1.00 % (1.00 %, 0%) | 1.00 % (2.00 %, 100%) |" in text
     assert "| `policy` | 200 | 298 | 0.2 | 0 | 100.0% | policy 1 |" in text
+    assert "| `policy` | 1.00 % (2.00 %) |" in text
+    assert "| clairvoyant planner | (0.50 %) |" in text
+    assert write_page(found, tapes, 10.0, "autoscaled", docs=tmp_path).name == "cluster_autoscaled.md"
     assert (tmp_path / "benchmarks" / page.PICTURE).stat().st_size > 1000
     assert len(HARMS) == 4
 
