@@ -2,10 +2,6 @@
 
 Measured use is old by a scrape, and what was placed since is not in it. Scoring by it alone sends a whole burst to one
 node (design.md, section 3). So the placements that metrics do not show yet and the pod itself are added first.
-
-Means hide peaks, and pods of one app have theirs together: a node that holds many of them is as full as any other until
-their app is busy. So every sibling on the node counts once more. That alone would send pods to zones without siblings,
-and what siblings say to each other across zones is paid for: a zone gets points for its share of them.
 """
 
 from __future__ import annotations
@@ -26,10 +22,9 @@ RESOURCES = 4  # receive, transmit, CPU, memory
 class ExpectedUtilisation:
     """From Pilotfish: the traffic step of the ladder.
 
-    Formula: u = (measured + pending + this pod's expected x (1 + siblings on the node)) / capacity for NIC receive,
-    NIC transmit and CPU, and without the siblings for memory, which has no peaks;
-    score = 100 x (1 - (0.7 x max u + 0.3 x mean u)) + 3 x share of the siblings in the node's zone. No u is limited to
-    1: between two overloaded nodes the less overloaded one must win, so scores go below 0.
+    Formula: u = (measured + pending + this pod's expected) / capacity for NIC receive, NIC transmit, CPU and memory;
+    score = 100 x (1 - (0.7 x max u + 0.3 x mean u)). No u is limited to 1: between two overloaded nodes the less
+    overloaded one must win, so scores go below 0.
 
     A node of unknown NIC speed takes the candidates' median u of the NIC. A node without one of the metrics scores
     NaN, and the ladder holds it neutral. An unknown demand counts as 0 on every node alike. Above the pod's soft
@@ -38,21 +33,18 @@ class ExpectedUtilisation:
 
     worst_weight: float = 0.7
     latency_penalty: float = 20.0
-    peak: float = 1.0  # what an app asks for beyond its mean when it is busy: as much again
-    zone_points: float = 3.0  # more of them lose traffic where a zone fills up
     name: ClassVar[str] = "expected_utilisation"
     needs: ClassVar[tuple[str, ...]] = ("cpu", "memory", "network")
 
     def score(self, state: ClusterState, demand: Demand, candidates: BoolArray) -> FloatArray:
         worst, total = np.full(candidates.shape, -np.inf), np.zeros(candidates.shape)
-        for share in _shares_after(state, demand, candidates, self.peak):
+        for share in _shares_after(state, demand, candidates):
             np.maximum(worst, share, out=worst)
             total += share
         worst *= -100.0 * self.worst_weight
         total *= -100.0 * (1.0 - self.worst_weight) / RESOURCES
         worst += total
         worst += 100.0
-        worst += self.zone_points * _share_in_zone(demand)
         return self._less_late(worst, state, demand)
 
     def _less_late(self, score: FloatArray, state: ClusterState, demand: Demand) -> FloatArray:
@@ -64,30 +56,20 @@ class ExpectedUtilisation:
         return score
 
 
-def _share_in_zone(demand: Demand) -> FloatArray:
-    """Of the siblings, in each node's zone; 0 for a pod without any."""
-    return np.asarray(demand.siblings_in_zone / np.maximum(demand.siblings, 1.0)[..., None])
-
-
-def _shares_after(state: ClusterState, demand: Demand, candidates: BoolArray, peak: float) -> Iterator[FloatArray]:
+def _shares_after(state: ClusterState, demand: Demand, candidates: BoolArray) -> Iterator[FloatArray]:
     """u of each resource, one after the other in the same memory: large batches spend their time on allocation."""
     use = np.empty(candidates.shape)
-    times = peak * demand.siblings_on_node
-    times += 1.0
-    _after(state.cpu_used_millicores, state.pending_cpu_millicores, demand.expected_cpu_millicores, times, use)
+    _after(state.cpu_used_millicores, state.pending_cpu_millicores, demand.expected_cpu_millicores, use)
     yield share_of(use, state.cpu_allocatable_millicores)
-    _after(state.memory_used_mib, state.pending_memory_mib, demand.expected_memory_mib, None, use)
+    _after(state.memory_used_mib, state.pending_memory_mib, demand.expected_memory_mib, use)
     yield share_of(use, state.memory_allocatable_mib)
-    _after(state.rx_mbps, state.pending_rx_mbps, demand.expected_rx_mbps, times, use)
+    _after(state.rx_mbps, state.pending_rx_mbps, demand.expected_rx_mbps, use)
     yield nic_share(use, state.nic_mbps, candidates)
-    _after(state.tx_mbps, state.pending_tx_mbps, demand.expected_tx_mbps, times, use)
+    _after(state.tx_mbps, state.pending_tx_mbps, demand.expected_tx_mbps, use)
     yield nic_share(use, state.nic_mbps, candidates)
 
 
-def _after(
-    measured: FloatArray, pending: FloatArray, expected: FloatArray, times: FloatArray | None, out: FloatArray
-) -> None:
-    """Use once the pending placements and this pod are there, ``times`` it where its siblings are."""
+def _after(measured: FloatArray, pending: FloatArray, expected: FloatArray, out: FloatArray) -> None:
+    """Use once the pending placements and this pod are there."""
     np.add(measured, pending, out=out)
-    asked = np.nan_to_num(expected)[..., None]
-    out += asked if times is None else asked * times
+    out += np.nan_to_num(expected)[..., None]

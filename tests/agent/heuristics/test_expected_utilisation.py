@@ -87,22 +87,6 @@ def test_soft_latency_limit_costs_points_and_unknown_half_of_them(score) -> None
     assert score(strict, state, {"latency_soft_ms": 35}) == pytest.approx([100, 50, 75])
 
 
-def test_every_sibling_on_a_node_counts_once_more_because_they_peak_together(score) -> None:
-    alone = ExpectedUtilisation(zone_points=0)
-    state = SIZE | {"nodes": 2} | {name: values * 2 for name, values in SIZE.items() if name != "nodes"}
-    demand = {"siblings": 3, "siblings_on_node": [3, 0], "expected_rx_mbps": 100}
-    # u = 0.4 and 0.1 received, nothing else
-    assert score(alone, state, demand) == pytest.approx([100 - 70 * 0.4 - 30 * 0.1, 100 - 70 * 0.1 - 30 * 0.025])
-    memory = {"siblings": 3, "siblings_on_node": [3, 0], "expected_memory_mib": 100}
-    first, second = score(alone, state, memory)
-    assert first == pytest.approx(second)  # caches and heaps have no peaks
-
-
-def test_a_zone_gets_points_for_its_share_of_the_siblings(score) -> None:
-    demand = {"siblings": 4, "siblings_on_node": [0, 0, 0], "siblings_in_zone": [3, 3, 1]}
-    assert score(ExpectedUtilisation(), demand=demand) == pytest.approx([102.25, 102.25, 100.75])
-
-
 def test_a_burst_spreads_although_no_metric_changes(make_state, make_demand) -> None:
     """What the documented NetworkTraffic does not do: the design's reason for this scorer."""
     pending_mbps, placed = np.zeros(3), []
