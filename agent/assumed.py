@@ -95,6 +95,7 @@ class Assumed:
         self._index: tuple[Mapping[str, int], IntArray] = ({}, np.zeros(0, dtype=np.int64))
         self._free = list(range(_FIRST_ROWS))
         self._lock = threading.Lock()  # decisions write, the watch corrects
+        self.version = 0  # another number whenever a row has changed
 
     def __len__(self) -> int:
         return len(self._row_of)
@@ -166,6 +167,7 @@ class Assumed:
         return uid in self._row_of and not self._table[_PROVISIONAL, self._row_of[uid]]
 
     def _write(self, uid: str, node: str, values: tuple[float, ...]) -> None:
+        self.version += 1
         if uid not in self._row_of:
             if not self._free:
                 count = self._table.shape[1]
@@ -179,6 +181,7 @@ class Assumed:
     def _drop(self, uid: str) -> None:
         row = self._row_of.pop(uid, None)
         if row is not None:
+            self.version += 1
             self._table[_UNTIL_S, row] = _FREE
             self._free.append(row)
             del self._uid_of[row]

@@ -73,13 +73,16 @@ class Decider:
         deadline_at_s: float | None = None,
     ) -> Decision:
         """Score the asked nodes (all by default); a pod with a UID then counts on the best one until it is seen."""
-        now_s = self.clock()
-        decision = self.consider(snapshot, pod, asked, deadline_at_s)
-        decision = replace(decision, mode=rollout.mode, applied=rollout.applied)
+        return self.settle(self.consider(snapshot, pod, asked, deadline_at_s), rollout, assume)
+
+    def settle(self, considered: Decision, rollout: Verdict = ACTIVE, assume: bool = True) -> Decision:
+        """What was considered becomes the answer, with all consequences."""
+        decision = replace(considered, mode=rollout.mode, applied=rollout.applied)
+        pod, demand = decision.pod, decision.demand
         if assume and rollout.applied and pod.uid and decision.best is not None:
-            demand = decision.demand
-            self.assumed.assume(pod.uid, decision.best, requests_of(demand), expected_of(demand), now_s)
-        return self._noted(decision, now_s)
+            self.assumed.assume(pod.uid, decision.best, requests_of(demand), expected_of(demand), self.clock())
+        self._note(decision)
+        return decision
 
     def consider(
         self, snapshot: Snapshot, pod: Pod, asked: BoolArray | None = None, deadline_at_s: float | None = None
@@ -104,6 +107,7 @@ class Decider:
             ages_s=median_ages(state, asked),
             model=self.policy.label_for(demand, ranking.scores.source),
             deadline_s=self.deadline_s,
+            took_s=self.clock() - now_s,
         )
 
     def decide_offered(self, snapshot: Snapshot, pod: Pod, demand: Demand, candidates: BoolArray) -> Decision:
@@ -121,8 +125,10 @@ class Decider:
             ages_s=median_ages(snapshot.state, candidates),
             model=self.policy.label_for(demand, ranking.scores.source),
             deadline_s=self.deadline_s,
+            took_s=self.clock() - now_s,
         )
-        return self._noted(decision, now_s)
+        self._note(decision)
+        return decision
 
     def rank(
         self, state: ClusterState, demand: Demand, candidates: BoolArray, key: str, deadline_s: float | None = None
@@ -141,11 +147,9 @@ class Decider:
         whole = replace(scores, values=_spread(scores.values, places, candidates))
         return Ranking(whole, _spread(levels, places, candidates), None if best is None else int(places[best]))
 
-    def _noted(self, decision: Decision, began_s: float) -> Decision:
-        decision = replace(decision, took_s=self.clock() - began_s)
+    def _note(self, decision: Decision) -> None:
         self._on_ranking(decision.ranking)
         self.decisions.note(decision)
-        return decision
 
 
 def best_node(scores: Scores, candidates: BoolArray, key: str) -> int | None:

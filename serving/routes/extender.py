@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -19,8 +18,8 @@ from starlette.types import Receive, Scope, Send
 from agent.breaker import Clock
 from agent.errors import InputError
 from envs.live.binding import Binder, Binding, BindingRefused
-from envs.live.fields import Json
 from serving.extender import NEUTRAL_LEVEL, Extender, Rejected
+from serving.foreseen import Foreseen, Foresight
 from serving.observability import Metrics
 from serving.routes.http import JSON, error_body, read_body
 from serving.settings import Settings
@@ -89,23 +88,34 @@ class _Verbs:
         self._metrics = metrics
         self._binder = binder
         self._turns = Turns(extender.clock, extender.deadline_s)
+        self._foreseen = Foreseen(extender)
 
     async def filter(self, body: bytes, complete_at_s: float) -> bytes:
         """Never shed: it is cheap, and a node under maintenance must not slip through because many ask."""
         args, names = self._args(body)
-        rejected = self._or_neutral(self._extender.rejected, args.pod, names, Rejected())
+        rejected = self._or_neutral(lambda: self._extender.rejected(args.pod, names), Rejected())
+        if rejected.none and len(names) > 1 and not args.carries_nodes and not self._turns.busy:
+            self._foreseen.expect(body, args.pod, names)
         return wire.from_filter(args, names, rejected.failed, rejected.unresolvable)
 
     async def prioritize(self, body: bytes, complete_at_s: float) -> bytes:
         async with self._turns.turn(complete_at_s) as full:
+            foreseen = self._foreseen.take(body)
+            if full and foreseen is not None:
+                return self._settled(foreseen)
             args, names = self._args(body)
             levels = [NEUTRAL_LEVEL] * len(names)
             if full:
-                judge = partial(self._extender.levels, deadline_at_s=complete_at_s + self._extender.deadline_s())
-                levels = self._or_neutral(judge, args.pod, names, levels)
+                deadline_at_s = complete_at_s + self._extender.deadline_s()
+                levels = self._or_neutral(lambda: self._extender.levels(args.pod, names, deadline_at_s), levels)
             else:
                 self._metrics.shed.inc()
             return wire.from_levels(names, levels)
+
+    def _settled(self, foreseen: Foresight) -> bytes:
+        neutral = [NEUTRAL_LEVEL] * len(foreseen.names)
+        levels = self._or_neutral(lambda: self._extender.settled(foreseen.considered), neutral)
+        return wire.from_levels(foreseen.names, levels)
 
     async def preempt(self, body: bytes, complete_at_s: float) -> bytes:
         return wire.from_preemption(self._extender.spared(wire.to_preemption(body)))
@@ -128,11 +138,9 @@ class _Verbs:
             self._metrics.full_nodes.inc()
         return args, names
 
-    def _or_neutral(
-        self, judge: Callable[[Json, Sequence[str]], wire.T], pod: Json, names: Sequence[str], neutral: wire.T
-    ) -> wire.T:
+    def _or_neutral(self, judge: Callable[[], wire.T], neutral: wire.T) -> wire.T:
         try:
-            return judge(pod, names)
+            return judge()
         except InputError:
             raise
         except Exception:  # whatever it is, the pod must not wait for it
