@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import replace
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -153,7 +152,7 @@ class Assumed:
         if not len(nodes):
             return state
         pods = dict(zip(_COLUMNS, table, strict=True))
-        return replace(state, **_requests(state, pods, nodes), **_pending(state, pods, nodes, now_s, self._window_s))
+        return state.changed(_requests(state, pods, nodes) | _pending(state, pods, nodes, now_s, self._window_s))
 
     def _places(self, index_of: Mapping[str, int]) -> IntArray:
         """Where the state has each of our nodes; found anew only when either side has changed."""

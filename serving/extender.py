@@ -24,7 +24,7 @@ from envs.live.snapshot import ClusterSource, Snapshot
 from serving.decide import Decider
 from serving.decision import Decision
 from serving.observability import Metrics
-from serving.rollout import Rollout, Verdict
+from serving.rollout import Rollout
 from serving.settings import Settings
 from serving.wire.extender import MetaPod, MetaVictims, PreemptionArgs, Victims
 
@@ -53,7 +53,6 @@ class Considered:
 
     decision: Decision
     places: IntArray  # of the nodes that were asked about
-    verdict: Verdict
     snapshot: Snapshot
     assumed_version: int
 
@@ -108,8 +107,8 @@ class Extender:
             return None
         asked = np.zeros(len(snapshot.nodes), dtype=np.bool_)
         asked[places[places != UNKNOWN]] = True
-        decision = self._decider.consider(snapshot, pod, asked, deadline_at_s)
-        return Considered(decision, places, verdict, snapshot, version)
+        decision = self._decider.consider(snapshot, pod, asked, verdict, deadline_at_s)
+        return Considered(decision, places, snapshot, version)
 
     def holds(self, considered: Considered) -> bool:
         """Whether it would come out the same now."""
@@ -118,8 +117,9 @@ class Extender:
 
     def settled(self, considered: Considered) -> list[int]:
         """What was considered becomes our answer; all nodes are equal if it must not count."""
-        decision = self._decider.settle(considered.decision, considered.verdict)
-        if not considered.verdict.applied:
+        decision = considered.decision
+        self._decider.settle(decision)
+        if not decision.applied:
             return [NEUTRAL_LEVEL] * len(considered.places)
         return _levels_at(considered.places, decision)
 

@@ -1,7 +1,8 @@
 """``POST /extender/filter``, ``prioritize``, and where they are switched on ``bind`` and ``preempt``.
 
 Bytes in, bytes out: on these routes kube-scheduler waits, and everything between the two is time that a pod waits too.
-So each verb is an ASGI application by itself (``serving.app`` says why). A defect of ours must cost a pod nothing: it is logged, counted, and answered as if there were no opinion.
+So each verb is an ASGI application by itself (``serving.app`` says why). A defect of ours must cost a pod nothing: it is
+logged, counted, and answered as if there were no opinion.
 """
 
 from __future__ import annotations
