@@ -1,8 +1,8 @@
 """``POST /extender/filter``, ``prioritize``, and where they are switched on ``bind`` and ``preempt``.
 
 Bytes in, bytes out: on these routes kube-scheduler waits, and everything between the two is time that a pod waits too.
-So each verb is an ASGI application by itself (``serving.app`` says why). A defect of ours must cost a pod nothing: it is
-logged, counted, and answered as if there were no opinion.
+So each verb is an ASGI application by itself (``serving.app`` says why). A defect of ours must cost a pod nothing: it
+is logged, counted, and answered as if there were no opinion.
 """
 
 from __future__ import annotations
@@ -100,10 +100,10 @@ class _Verbs:
         return wire.from_filter(args, names, rejected.failed, rejected.unresolvable)
 
     async def prioritize(self, body: bytes, complete_at_s: float) -> bytes:
+        foreseen = self._foreseen.take(body)
+        if foreseen is not None:  # the work is done: there is nothing to wait a turn for
+            return self._settled(foreseen)
         async with self._turns.turn(complete_at_s) as full:
-            foreseen = self._foreseen.take(body)
-            if full and foreseen is not None:
-                return self._settled(foreseen)
             args, names = self._args(body)
             levels = [NEUTRAL_LEVEL] * len(names)
             if full:
