@@ -1,8 +1,8 @@
 """What a pod costs the sidecar, in CPU by thread: ``python -m benchmarks.throughput.cpu --nodes 100 --pods 600``.
 
 Beside kube-scheduler all parts share the cores, so what counts is the processor time of every thread for a pod, not how
-long an answer takes. Here the sidecar alone is real. An API server and a Prometheus made of numbers tell it for each pod
-what the real ones tell it (new, bound, running), and it is asked as kube-scheduler asks: filter, then prioritize.
+long an answer takes. Here the sidecar alone is real. An API server and a Prometheus made of numbers tell it for each
+pod what the real ones tell it (new, bound, running), and it is asked as kube-scheduler asks: filter, then prioritize.
 The extender that answers with a constant is asked the same in turn: where others use the machine both take longer, and
 their ratio says what a time alone does not. ``--profile FILE`` samples the sidecar with py-spy, if that is installed.
 """
@@ -16,18 +16,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import typer
+
 from benchmarks.extender.client import HOST, Connection, a_get, ask_once, free_port, running, wait_until_ready
 from benchmarks.watched.server import Object, WatchedCluster, a_pod
 
 WARM_UP = 60
 PODS_PER_S = 150.0
+LEAST_SHOWN_MS = 0.005
 MEASURED = {  # part of a query -> bytes, cores or bytes a second of one node
     "node_cpu_seconds_total": 4.0,
     "MemTotal": 2.0**34,
@@ -74,7 +76,8 @@ def measure(nodes: int, offered: int, pods: int, profile: str) -> None:
             driver.pods(WARM_UP, WARM_UP + pods)
             after, constant_after = _threads_s(process.pid), _threads_s(constant.pid)
             constant_ms = 1000.0 * (sum(constant_after.values()) - sum(constant_before.values())) / pods
-            _print(process.pid, before, after, pods, constant_ms, driver.last_source(port))
+            spent_ms = {task: 1000.0 * (after[task] - before.get(task, 0.0)) / pods for task in after}
+            _tell(process.pid, spent_ms, constant_ms, driver.last_source(port))
             if looking is not None:
                 looking.wait()
         finally:
@@ -154,16 +157,13 @@ def _threads_s(pid: int) -> dict[str, float]:
     return {task.name: int((task / "schedstat").read_text().split()[0]) / 1e9 for task in tasks.iterdir()}
 
 
-def _print(
-    pid: int, before: dict[str, float], after: dict[str, float], pods: int, constant_ms: float, source: str
-) -> None:
-    spent = {task: 1000.0 * (after[task] - before.get(task, 0.0)) / pods for task in after}
-    names = _names(pid)
-    ms = sum(spent.values())
-    print(f"CPU ms a pod: {ms:.3f} in all, {ms / constant_ms:.2f} of the constant's {constant_ms:.3f}; by {source}")
-    for task, ms in sorted(spent.items(), key=lambda item: -item[1]):
-        if ms >= 0.005:
-            print(f"  {ms:7.3f}  {names.get(task, '?')}")
+def _tell(pid: int, spent_ms: dict[str, float], constant_ms: float, source: str) -> None:
+    total_ms, names = sum(spent_ms.values()), _names(pid)
+    ratio = total_ms / constant_ms
+    typer.echo(f"CPU ms a pod: {total_ms:.3f} in all, {ratio:.2f} of the constant's {constant_ms:.3f}; by {source}")
+    for task, ms in sorted(spent_ms.items(), key=lambda item: -item[1]):
+        if ms >= LEAST_SHOWN_MS:
+            typer.echo(f"  {ms:7.3f}  {names.get(task, '?')}")
 
 
 def _names(pid: int) -> dict[str, str]:
