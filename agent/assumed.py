@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import replace
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -95,6 +94,7 @@ class Assumed:
         self._index: tuple[Mapping[str, int], IntArray] = ({}, np.zeros(0, dtype=np.int64))
         self._free = list(range(_FIRST_ROWS))
         self._lock = threading.Lock()  # decisions write, the watch corrects
+        self.version = 0  # another number whenever a row has changed
 
     def __len__(self) -> int:
         return len(self._row_of)
@@ -152,7 +152,7 @@ class Assumed:
         if not len(nodes):
             return state
         pods = dict(zip(_COLUMNS, table, strict=True))
-        return replace(state, **_requests(state, pods, nodes), **_pending(state, pods, nodes, now_s, self._window_s))
+        return state.changed(_requests(state, pods, nodes) | _pending(state, pods, nodes, now_s, self._window_s))
 
     def _places(self, index_of: Mapping[str, int]) -> IntArray:
         """Where the state has each of our nodes; found anew only when either side has changed."""
@@ -166,6 +166,7 @@ class Assumed:
         return uid in self._row_of and not self._table[_PROVISIONAL, self._row_of[uid]]
 
     def _write(self, uid: str, node: str, values: tuple[float, ...]) -> None:
+        self.version += 1
         if uid not in self._row_of:
             if not self._free:
                 count = self._table.shape[1]
@@ -179,6 +180,7 @@ class Assumed:
     def _drop(self, uid: str) -> None:
         row = self._row_of.pop(uid, None)
         if row is not None:
+            self.version += 1
             self._table[_UNTIL_S, row] = _FREE
             self._free.append(row)
             del self._uid_of[row]

@@ -105,7 +105,7 @@ class Pod:
     latency_hard_ms: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: ``changed`` copies all columns at once
 class ClusterState:
     """What is known of every node, as arrays ``(..., nodes)``, each metric group with its age.
 
@@ -157,10 +157,16 @@ class ClusterState:
     def node_count(self) -> int:
         return int(self.cpu_allocatable_millicores.shape[-1])
 
+    def changed(self, columns: Mapping[str, Any]) -> ClusterState:
+        """The same with some other columns: ``dataclasses.replace`` at a tenth of its price, paid for every pod."""
+        other = object.__new__(ClusterState)
+        other.__dict__.update(self.__dict__)
+        other.__dict__.update(columns)
+        return other
+
     def take(self, nodes: IntArray) -> ClusterState:
         """The same state for some of the nodes, in the order asked (one cluster only)."""
-        columns: dict[str, Any] = {name: getattr(self, name)[nodes] for name in _OF_NODES}
-        return ClusterState(**columns, zone_rtt_ms=self.zone_rtt_ms)
+        return self.changed({name: getattr(self, name)[nodes] for name in _OF_NODES})
 
 
 _OF_NODES = tuple(column.name for column in fields(ClusterState) if column.name != "zone_rtt_ms")

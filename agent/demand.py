@@ -46,6 +46,10 @@ class Declared:
     latency_hard_ms: float | None = None
 
 
+_KEYS = frozenset((NETWORK_MBPS, SIBLING_MBPS, INGRESS_BANDWIDTH, EGRESS_BANDWIDTH, LATENCY_SOFT_MS, LATENCY_HARD_MS))
+_NOTHING = Declared()  # of most pods
+
+
 @dataclass(frozen=True, slots=True)
 class Use:
     """What pods really use: of one pod, or the mean of several. NaN where unknown."""
@@ -103,6 +107,8 @@ def mean_use(uses: Iterable[Use]) -> Use:
 
 def read_annotations(annotations: Mapping[str, str]) -> tuple[Declared, list[str]]:
     """What is declared, and a warning for each annotation that cannot be read."""
+    if _KEYS.isdisjoint(annotations):
+        return _NOTHING, []
     warnings: list[str] = []
 
     def read(key: str, parse: Callable[[str], float]) -> float | None:
@@ -179,6 +185,8 @@ def mean_sibling_rtt(siblings_on_node: FloatArray, zone: IntArray, zone_rtt_ms: 
 
     An unknown distance between zones (NaN) counts as the longest known one: never as the best.
     """
+    if not siblings_on_node.any():
+        return np.zeros(np.broadcast_shapes(siblings_on_node.shape, zone.shape))
     longest_ms = np.fmax.reduce(zone_rtt_ms, axis=(-2, -1), keepdims=True, initial=0.0)
     zone_rtt_ms = np.where(np.isnan(zone_rtt_ms), longest_ms, zone_rtt_ms)
     by_zone = _by_zone(siblings_on_node, zone, zone_rtt_ms.shape[-1])

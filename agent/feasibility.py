@@ -155,7 +155,8 @@ def _checks(table: NodeTable, state: ClusterState, pod: Pod, thresholds: UsageTh
 def _own_checks(
     table: NodeTable, state: ClusterState, pod: Pod, thresholds: UsageThresholds | None
 ) -> Iterator[_Check]:
-    yield _always(table.maintenance, UNDER_MAINTENANCE)
+    if not table.all_usable:
+        yield _always(table.maintenance, UNDER_MAINTENANCE)
     yield from _limit_checks(state, pod, thresholds)
 
 
@@ -167,6 +168,8 @@ def _limit_checks(state: ClusterState, pod: Pod, thresholds: UsageThresholds | N
 
 
 def _condition_checks(table: NodeTable, state: ClusterState, pod: Pod) -> Iterator[_Check]:
+    if table.all_usable and state.schedulable.all():
+        return
     explained = table.not_ready | table.unschedulable | table.maintenance
     if not tolerates(pod.tolerations, NOT_READY):
         yield _always(table.not_ready, "node(s) were not ready")

@@ -101,6 +101,10 @@ GPU_FEATURES = tuple(name for name in NODE_FEATURES if name.startswith("gpu_"))
 FeatureArray = NDArray[np.float32]
 _NODE_INDEX = {name: index for index, name in enumerate(NODE_FEATURES)}
 _GPU_INDICES = [_NODE_INDEX[name] for name in GPU_FEATURES]
+_SIBLING_FEATURES = (
+    *("siblings_on_node_share", "siblings_in_zone_share", "remote_traffic", "cross_zone_traffic", "sibling_rtt"),
+)
+_SIBLING_INDICES = [_NODE_INDEX[name] for name in _SIBLING_FEATURES]
 _POD_INDEX = {name: index for index, name in enumerate(POD_FEATURES)}
 
 
@@ -165,11 +169,14 @@ class _Columns:
         self.by_feature[_NODE_INDEX[name]] = values
         return values
 
-    def mean(self, values: FloatArray, usable: BoolArray | None = None) -> FloatArray:
-        """Mean over the candidates (that are usable); 0 where there is none."""
-        if usable is None:
-            total = np.add.reduce(values, axis=-1) if self.all else np.sum(values, axis=-1, where=self.candidates)
-            return np.asarray(total / self.count)
+    def means(self, *columns: FloatArray) -> FloatArray:
+        """Mean of each column over the candidates, ``(columns, ...)``; 0 where there is none."""
+        values = np.array(columns)
+        total = np.add.reduce(values, axis=-1) if self.all else np.sum(values, axis=-1, where=self.candidates)
+        return np.asarray(total / self.count)
+
+    def mean(self, values: FloatArray, usable: BoolArray) -> FloatArray:
+        """Mean over the candidates that are usable; 0 where there is none."""
         mask = self.candidates & usable
         return np.asarray(np.sum(values, axis=-1, where=mask) / np.maximum(mask.sum(axis=-1), 1))
 
@@ -277,6 +284,9 @@ class _Columns:
 
     def siblings(self) -> None:
         demand = self.demand
+        if not demand.siblings.any():  # the first pod of an app, and those of none
+            self.by_feature[_SIBLING_INDICES] = 0.0
+            return
         per_sibling = _inverse(demand.siblings)[..., None]
         on_node = self.put("siblings_on_node_share", demand.siblings_on_node * per_sibling)
         in_zone = self.put("siblings_in_zone_share", demand.siblings_in_zone * per_sibling)
@@ -303,9 +313,19 @@ class _Columns:
 
     def pod(self, out: FeatureArray) -> None:
         state, demand = self.state, self.demand
+        means = self.means(
+            state.cpu_allocatable_millicores,
+            state.memory_allocatable_mib,
+            self.cpu_expected,
+            self.network_expected,
+            self.memory_requested,
+            self.empty,
+            self.gpu_requested,
+        )
+        per_mean = _inverse(means[:2])
         values = {
-            "cpu_request": demand.cpu_request_millicores * _inverse(self.mean(state.cpu_allocatable_millicores)),
-            "memory_request": demand.memory_request_mib * _inverse(self.mean(state.memory_allocatable_mib)),
+            "cpu_request": demand.cpu_request_millicores * per_mean[0],
+            "memory_request": demand.memory_request_mib * per_mean[1],
             "gpu_request": demand.gpus * demand.gpu_milli / 8000.0,
             "gpu_share": np.where(demand.gpus > 0, demand.gpu_milli / GPU_MILLI, 0.0),
             "expected_traffic": traffic(demand.expected_rx_mbps + demand.expected_tx_mbps),
@@ -315,11 +335,11 @@ class _Columns:
             "latency_limited": np.isfinite(demand.latency_soft_ms).astype(np.float64),
             "queue": np.log1p(demand.queue_length) / 4.0,
             "candidates": np.log1p(self.candidates.sum(axis=-1)) / 8.0,
-            "mean_cpu_expected": self.mean(self.cpu_expected),
-            "mean_network_expected": self.mean(self.network_expected),
-            "mean_memory_requested": self.mean(self.memory_requested),
-            "empty_share": self.mean(self.empty),
-            "mean_gpu_requested": self.mean(self.gpu_requested),
+            "mean_cpu_expected": means[2],
+            "mean_network_expected": means[3],
+            "mean_memory_requested": means[4],
+            "empty_share": means[5],
+            "mean_gpu_requested": means[6],
         }
         for name, value in values.items():
             out[..., _POD_INDEX[name]] = value

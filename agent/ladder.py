@@ -115,7 +115,7 @@ class Ladder:
         for step in self.steps:
             answer = self._try(step, question)
             if isinstance(answer, Scores):
-                return replace(answer, reason="; ".join([*notes, answer.reason] if answer.reason else notes))
+                return replace(answer, reason="; ".join(filter(None, [*notes, answer.reason]))) if notes else answer
             notes.append(str(answer))
             self._on_skip(answer)
         return _neutral(candidates, notes)

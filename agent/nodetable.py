@@ -50,6 +50,7 @@ class NodeTable(Sequence[Node]):
         self.not_ready = self._flags(lambda node: not node.ready)
         self.unschedulable = self._flags(lambda node: node.unschedulable)
         self.maintenance = self._flags(lambda node: node.labels.get(MAINTENANCE_LABEL) == "true")
+        self.all_usable = not (self.not_ready | self.unschedulable | self.maintenance).any()
         self.taint_sets, self.taint_codes = _distinct(tuple(map(_blocking, self._nodes)))
         self._columns: dict[str, Column] = {}
 

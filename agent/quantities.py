@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 
 from agent.errors import InputError
 
@@ -58,10 +59,15 @@ def whole_units(amount_nanos: int) -> int:
 
 def nanos(quantity: Quantity) -> int:
     """The exact amount in nano-units; raises ``InputError`` for what Kubernetes refuses."""
-    text = _text_of(quantity)
+    return _nanos(_text_of(quantity))
+
+
+@lru_cache(maxsize=4096)
+def _nanos(text: str) -> int:
+    """A cluster writes few quantities, and each of them for thousands of pods."""
     matched = _TEXT.fullmatch(text)
     if matched is None:
-        raise _refused(quantity)
+        raise _refused(text)
     fraction = matched["fraction"] or ""
     digits = int(matched["whole"] + fraction)
     factor, exponent = _scale(matched["suffix"] or "", matched["exponent"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -73,16 +72,24 @@ class Decider:
         deadline_at_s: float | None = None,
     ) -> Decision:
         """Score the asked nodes (all by default); a pod with a UID then counts on the best one until it is seen."""
-        now_s = self.clock()
-        decision = self.consider(snapshot, pod, asked, deadline_at_s)
-        decision = replace(decision, mode=rollout.mode, applied=rollout.applied)
-        if assume and rollout.applied and pod.uid and decision.best is not None:
-            demand = decision.demand
-            self.assumed.assume(pod.uid, decision.best, requests_of(demand), expected_of(demand), now_s)
-        return self._noted(decision, now_s)
+        decision = self.consider(snapshot, pod, asked, rollout, deadline_at_s)
+        self.settle(decision, assume)
+        return decision
+
+    def settle(self, decision: Decision, assume: bool = True) -> None:
+        """What was considered is the answer: with all consequences."""
+        pod, demand = decision.pod, decision.demand
+        if assume and decision.applied and pod.uid and decision.best is not None:
+            self.assumed.assume(pod.uid, decision.best, requests_of(demand), expected_of(demand), self.clock())
+        self._note(decision)
 
     def consider(
-        self, snapshot: Snapshot, pod: Pod, asked: BoolArray | None = None, deadline_at_s: float | None = None
+        self,
+        snapshot: Snapshot,
+        pod: Pod,
+        asked: BoolArray | None = None,
+        rollout: Verdict = ACTIVE,
+        deadline_at_s: float | None = None,
     ) -> Decision:
         """What ``decide`` would answer, without any consequence. The deadline counts from now if none is given."""
         now_s = self.clock()
@@ -104,6 +111,9 @@ class Decider:
             ages_s=median_ages(state, asked),
             model=self.policy.label_for(demand, ranking.scores.source),
             deadline_s=self.deadline_s,
+            took_s=self.clock() - now_s,
+            mode=rollout.mode,
+            applied=rollout.applied,
         )
 
     def decide_offered(self, snapshot: Snapshot, pod: Pod, demand: Demand, candidates: BoolArray) -> Decision:
@@ -121,8 +131,10 @@ class Decider:
             ages_s=median_ages(snapshot.state, candidates),
             model=self.policy.label_for(demand, ranking.scores.source),
             deadline_s=self.deadline_s,
+            took_s=self.clock() - now_s,
         )
-        return self._noted(decision, now_s)
+        self._note(decision)
+        return decision
 
     def rank(
         self, state: ClusterState, demand: Demand, candidates: BoolArray, key: str, deadline_s: float | None = None
@@ -132,28 +144,27 @@ class Decider:
         A node that is no candidate changes nothing, so none is looked at: kube-scheduler offers 500 of 5,000.
         """
         deadline_s = self.clock() + self.deadline_s if deadline_s is None else deadline_s
-        places = np.flatnonzero(candidates)
+        (places,) = candidates.nonzero()
         everyone = np.ones(len(places), dtype=np.bool_)
         if len(places) < len(candidates):
             state, demand = state.take(places), demand.take(places)
         scores = self.exploration.scores(key, everyone) or self.ladder.score(state, demand, everyone, deadline_s)
         levels, best = quantise(scores.values, everyone), best_node(scores, everyone, key)
-        whole = replace(scores, values=_spread(scores.values, places, candidates))
+        whole = Scores(_spread(scores.values, places, candidates), scores.source, scores.reason)
         return Ranking(whole, _spread(levels, places, candidates), None if best is None else int(places[best]))
 
-    def _noted(self, decision: Decision, began_s: float) -> Decision:
-        decision = replace(decision, took_s=self.clock() - began_s)
+    def _note(self, decision: Decision) -> None:
         self._on_ranking(decision.ranking)
         self.decisions.note(decision)
-        return decision
 
 
 def best_node(scores: Scores, candidates: BoolArray, key: str) -> int | None:
     """The best candidate; among equals the pod's key chooses, or all pods would meet on the first node."""
-    nodes = np.flatnonzero(candidates)
+    (nodes,) = candidates.nonzero()
     if not len(nodes):
         return None
-    equals = nodes[scores.values[nodes] == scores.values[nodes].max()]
+    values = scores.values[nodes]
+    equals = nodes[values == values.max()]
     return int(equals[zlib.crc32(key.encode()) % len(equals)])
 
 

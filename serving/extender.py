@@ -42,6 +42,20 @@ class Rejected:
     failed: Mapping[str, str] = field(default_factory=dict)
     unresolvable: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def none(self) -> bool:
+        return not self.failed and not self.unresolvable
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """An answer to ``prioritize`` before it is given, and what it rests on."""
+
+    decision: Decision
+    places: IntArray  # of the nodes that were asked about
+    snapshot: Snapshot
+    assumed_version: int
+
 
 class Extender:
     def __init__(self, settings: Settings, source: ClusterSource, decider: Decider, metrics: Metrics) -> None:
@@ -52,6 +66,7 @@ class Extender:
         self._decider = decider
         self._metrics = metrics
         self._warn: Warn = lambda pod, reason, message: None
+        self._read: tuple[Json | None, Pod | None] = (None, None)  # the last pod: it is asked about more than once
 
     def on_warning(self, warn: Warn) -> None:
         """Who is told what was ignored of a pod; must not wait."""
@@ -66,8 +81,7 @@ class Extender:
         pod, snapshot = self._own(content), self._source.snapshot()
         if pod is None or snapshot is None or not self.rollout.verdict(pod).applied:
             return Rejected()
-        state = snapshot.state_at(self._decider.clock())
-        return _of_these(names, own_feasibility(snapshot.nodes, state, pod))
+        return _of_these(names, own_feasibility(snapshot.nodes, snapshot.state, pod))
 
     @property
     def clock(self) -> Clock:
@@ -79,18 +93,35 @@ class Extender:
 
     def levels(self, content: Json, names: Sequence[str], deadline_at_s: float | None = None) -> list[int]:
         """0 to 10 for each of these nodes, in their order."""
+        considered = self.considered(content, names, deadline_at_s)
+        return [NEUTRAL_LEVEL] * len(names) if considered is None else self.settled(considered)
+
+    def considered(self, content: Json, names: Sequence[str], deadline_at_s: float | None = None) -> Considered | None:
+        """What ``levels`` would answer, without any consequence; None where all nodes are equal to us."""
         pod, snapshot = self._own(content), self._source.snapshot()
-        neutral = [NEUTRAL_LEVEL] * len(names)
         if pod is None or snapshot is None or not names:
-            return neutral
-        rollout = self.rollout.verdict(pod)
+            return None
+        verdict, version = self.rollout.verdict(pod), self._decider.assumed.version
         places = self._places(snapshot, names)
-        if not rollout.decided or places.max() == UNKNOWN:
-            return neutral
+        if not verdict.decided or places.max() == UNKNOWN:
+            return None
         asked = np.zeros(len(snapshot.nodes), dtype=np.bool_)
         asked[places[places != UNKNOWN]] = True
-        decision = self._decider.decide(snapshot, pod, asked, rollout=rollout, deadline_at_s=deadline_at_s)
-        return _levels_at(places, decision) if rollout.applied else neutral
+        decision = self._decider.consider(snapshot, pod, asked, verdict, deadline_at_s)
+        return Considered(decision, places, snapshot, version)
+
+    def holds(self, considered: Considered) -> bool:
+        """Whether it would come out the same now."""
+        same = considered.snapshot is self._source.snapshot()
+        return same and considered.assumed_version == self._decider.assumed.version
+
+    def settled(self, considered: Considered) -> list[int]:
+        """What was considered becomes our answer; all nodes are equal if it must not count."""
+        decision = considered.decision
+        self._decider.settle(decision)
+        if not decision.applied:
+            return [NEUTRAL_LEVEL] * len(considered.places)
+        return _levels_at(considered.places, decision)
 
     def spared(self, args: PreemptionArgs) -> dict[str, MetaVictims]:
         """The nodes on which no victim is protected. kube-scheduler reads victims by UID, however it wrote them."""
@@ -106,6 +137,13 @@ class Extender:
 
     def _own(self, content: Json) -> Pod | None:
         """The pod, if it is one of those that we were told to schedule."""
+        read, pod = self._read
+        if read is not content:
+            pod = self._pod_of(content)
+            self._read = content, pod
+        return pod
+
+    def _pod_of(self, content: Json) -> Pod | None:
         scheduler = fields.text(fields.an_object(content, "spec"), "schedulerName") or DEFAULT_SCHEDULER
         if scheduler not in self._scheduler_names:
             return None

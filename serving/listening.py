@@ -13,10 +13,11 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from agent.errors import InputError
 from serving.security.certificates import certificates_of
@@ -46,6 +47,8 @@ class Server(uvicorn.Server):
             access_log=False,
             server_header=False,
             ws="none",
+            http=Connection,
+            proxy_headers=False,  # nobody here asks where a request came from
             limit_concurrency=limits.max_open,
             timeout_keep_alive=limits.keep_alive_s,
             timeout_graceful_shutdown=SHUTDOWN_S,
@@ -70,8 +73,7 @@ class Server(uvicorn.Server):
             self.servers.append(server)
 
     def _new_connection(self) -> asyncio.Protocol:
-        protocol: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
-        return protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+        return Connection(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Streams end first: it waits for requests under way, and these would go on for ever."""
@@ -84,6 +86,48 @@ class Server(uvicorn.Server):
                 logger.debug("a client was too slow: its connection is closed")
                 connection.transport.abort()
         return await super().on_tick(counter)
+
+
+class Connection(HttpToolsProtocol):
+    """uvicorn's, but that the head of an answer goes out with its body."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(cast(asyncio.Transport, JoiningTransport(transport, self.loop)))
+
+
+class JoiningTransport:
+    """Keeps what is written until more comes or the loop goes round: uvicorn writes the head and the body of an answer
+
+    one after the other, and each write is a call of the kernel here and a wake-up over there.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._kept = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if self._kept:
+            data, self._kept = self._kept + data, b""
+            self._transport.write(data)
+        elif data:
+            self._kept = data
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        if self._kept:
+            kept, self._kept = self._kept, b""
+            self._transport.write(kept)
+
+    def get_write_buffer_size(self) -> int:
+        return len(self._kept) + self._transport.get_write_buffer_size()
+
+    def close(self) -> None:
+        self.flush()
+        self._transport.close()
 
 
 class Waiting:

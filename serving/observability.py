@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextvars import ContextVar
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -63,6 +64,7 @@ class Metrics:
         self.decisions = Counter(
             "pilotfish_decisions_total", "Pods scored, by the step that answered", ["source"], registry=self.registry
         )
+        self._decided = cache(self.decisions.labels)
         self.skips = Counter(
             "pilotfish_ladder_step_skipped_total", "Steps skipped", ["step", "reason"], registry=self.registry
         )
@@ -104,7 +106,7 @@ class Metrics:
         self.reloads.labels("model", "bad" if policy.problems else "good").inc()
 
     def on_ranking(self, ranking: Ranking) -> None:
-        self.decisions.labels(ranking.scores.source).inc()
+        self._decided(ranking.scores.source).inc()
         _ANSWERED_BY.set(ranking.scores.source)
 
     def on_skip(self, skip: Skip) -> None:
@@ -169,7 +171,9 @@ class RequestMetrics:
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
-        self._metrics = metrics
+        # looked up once for each: prometheus-client takes longer to find a child than to count
+        self._requests = cache(lambda route, code: metrics.requests.labels(route, str(code)))
+        self._seconds = cache(metrics.request_seconds.labels)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -189,10 +193,9 @@ class RequestMetrics:
             await self._app(scope, receive, watching)
         finally:
             route = route_of(scope)
-            self._metrics.requests.labels(route, str(code)).inc()
+            self._requests(route, code).inc()
             if route not in STREAMS:
-                took_s = time.perf_counter() - began_s
-                self._metrics.request_seconds.labels(route, _ANSWERED_BY.get()).observe(took_s)
+                self._seconds(route, _ANSWERED_BY.get()).observe(time.perf_counter() - began_s)
 
 
 def route_of(scope: MutableMapping[str, Any]) -> str:

@@ -28,6 +28,11 @@ class Turns:
         self._round_s = 0.0  # all else in a round of the loop
         self._worked_s = 0.0  # on full answers so far
 
+    @property
+    def busy(self) -> bool:
+        """Whether somebody waits for a full answer."""
+        return self._let_in > 0
+
     @asynccontextmanager
     async def turn(self, complete_at_s: float) -> AsyncIterator[bool]:
         """True if there is time for a full answer."""

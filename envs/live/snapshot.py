@@ -7,7 +7,7 @@ I/O; the next one replaces it as a whole. Sources are the embedded simulation an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -42,8 +42,8 @@ class Snapshot:
     def state_at(self, now_s: float) -> ClusterState:
         """The state with its metrics as old as they are by now; in it, those newer than the snapshot are below 0."""
         waited_s = max(now_s - self.taken_at_s, 0.0)
-        ages = {group: getattr(self.state, f"{group}_age_s") + waited_s for group in METRIC_GROUPS}
-        return replace(self.state, **{f"{group}_age_s": np.maximum(age_s, 0.0) for group, age_s in ages.items()})
+        ages = {f"{group}_age_s": getattr(self.state, f"{group}_age_s") + waited_s for group in METRIC_GROUPS}
+        return self.state.changed({name: np.maximum(age_s, 0.0, out=age_s) for name, age_s in ages.items()})
 
 
 class ClusterSource(Protocol):

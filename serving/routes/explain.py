@@ -30,7 +30,9 @@ REQUEST: dict[str, Any] = {
 async def explain(request: Request, sidecar: TheSidecar, snapshot: TheSnapshot) -> Response:
     """What moved a node's score away from that of an average candidate; nothing is assumed or counted."""
     server = sidecar.settings.server
-    wanted = to_explain_request(parse_object(await read_body(request, server.max_body_bytes)), server.max_nodes)
+    wanted = to_explain_request(
+        parse_object(await read_body(request.scope, request.receive, server.max_body_bytes)), server.max_nodes
+    )
 
     def work() -> dict[str, Any]:
         decision, bound = _decision(wanted, sidecar, snapshot)

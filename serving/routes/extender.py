@@ -1,27 +1,28 @@
 """``POST /extender/filter``, ``prioritize``, and where they are switched on ``bind`` and ``preempt``.
 
 Bytes in, bytes out: on these routes kube-scheduler waits, and everything between the two is time that a pod waits too.
-A defect of ours must cost a pod nothing: it is logged, counted, and answered as if there were no opinion.
+So each verb is an ASGI application by itself (``serving.app`` says why). A defect of ours must cost a pod nothing: it
+is logged, counted, and answered as if there were no opinion.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable
 
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from agent.breaker import Clock
 from agent.errors import InputError
 from envs.live.binding import Binder, Binding, BindingRefused
-from envs.live.fields import Json
 from serving.extender import NEUTRAL_LEVEL, Extender, Rejected
+from serving.foreseen import Foreseen, Foresight
 from serving.observability import Metrics
-from serving.routes.http import JSON, error_reply, read_body
+from serving.routes.http import JSON, error_body, read_body
 from serving.settings import Settings
 from serving.turns import Turns
 from serving.wire import extender as wire
@@ -31,30 +32,54 @@ logger = logging.getLogger(__name__)
 Answer = Callable[[bytes, float], Awaitable[bytes]]  # of a body that was complete at this time
 
 
-def routes(settings: Settings, extender: Extender, metrics: Metrics, binder: Binder | None) -> list[BaseRoute]:
+def routes(settings: Settings, extender: Extender, metrics: Metrics, binder: Binder | None) -> list[Route]:
     verbs = _Verbs(settings.server.max_nodes, extender, metrics, binder)
-    clock = extender.clock
     switched_on: dict[str, Answer | None] = {
         "filter": verbs.filter,
         "prioritize": verbs.prioritize,
         "bind": verbs.bind if settings.extender.bind else None,
         "preempt": verbs.preempt if settings.extender.preempt else None,
     }
-    return [_route(verb, answer, settings.extender.max_body_bytes, clock) for verb, answer in switched_on.items()]
+    applications = (
+        _Verb(verb, answer, settings.extender.max_body_bytes, extender.clock) for verb, answer in switched_on.items()
+    )
+    return [Route(each.path, each, methods=["POST"]) for each in applications]
 
 
-def _route(verb: str, answer: Answer | None, max_body_bytes: int, clock: Clock) -> Route:
-    path = f"/extender/{verb}"
+class _Verb:
+    """An ASGI application; as the ``route`` of its requests it gives the metrics their label."""
 
-    async def reply(request: Request) -> Response:
-        request.scope["route"] = route  # the metrics' label
-        if answer is None:
-            return error_reply(404, f"{verb} is off; PILOTFISH_EXTENDER__{verb.upper()}=true switches it on")
-        body = await read_body(request, max_body_bytes)
-        return Response(await answer(body, clock()), media_type=JSON)
+    def __init__(self, verb: str, answer: Answer | None, max_body_bytes: int, clock: Clock) -> None:
+        self.path = f"/extender/{verb}"
+        self._verb = verb
+        self._answer = answer
+        self._max_body_bytes = max_body_bytes
+        self._clock = clock
 
-    route = Route(path, reply, methods=["POST"])
-    return route
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["route"] = self
+        try:
+            code, reply = await self._reply(scope, receive)
+        except ClientDisconnect:
+            return
+        headers = [(b"content-type", JSON.encode()), (b"content-length", b"%d" % len(reply))]
+        await send({"type": "http.response.start", "status": code, "headers": headers})
+        await send({"type": "http.response.body", "body": reply})
+
+    async def _reply(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
+        if self._answer is None:
+            switch = f"PILOTFISH_EXTENDER__{self._verb.upper()}"
+            return 404, error_body(f"{self._verb} is off; {switch}=true switches it on")
+        try:
+            body = await read_body(scope, receive, self._max_body_bytes)
+            return 200, await self._answer(body, self._clock())
+        except InputError as why:
+            return 400, error_body(str(why))
+        except HTTPException as why:
+            return why.status_code, error_body(why.detail)
+        except Exception:
+            logger.exception("%s failed", self.path)
+            return 500, error_body("internal error; the log of the sidecar has the details")
 
 
 class _Verbs:
@@ -64,23 +89,34 @@ class _Verbs:
         self._metrics = metrics
         self._binder = binder
         self._turns = Turns(extender.clock, extender.deadline_s)
+        self._foreseen = Foreseen(extender)
 
     async def filter(self, body: bytes, complete_at_s: float) -> bytes:
         """Never shed: it is cheap, and a node under maintenance must not slip through because many ask."""
         args, names = self._args(body)
-        rejected = self._or_neutral(self._extender.rejected, args.pod, names, Rejected())
+        rejected = self._or_neutral(lambda: self._extender.rejected(args.pod, names), Rejected())
+        if rejected.none and len(names) > 1 and not args.carries_nodes and not self._turns.busy:
+            self._foreseen.expect(body, args.pod, names)
         return wire.from_filter(args, names, rejected.failed, rejected.unresolvable)
 
     async def prioritize(self, body: bytes, complete_at_s: float) -> bytes:
+        foreseen = self._foreseen.take(body)
+        if foreseen is not None:  # the work is done: there is nothing to wait a turn for
+            return self._settled(foreseen)
         async with self._turns.turn(complete_at_s) as full:
             args, names = self._args(body)
             levels = [NEUTRAL_LEVEL] * len(names)
             if full:
-                judge = partial(self._extender.levels, deadline_at_s=complete_at_s + self._extender.deadline_s())
-                levels = self._or_neutral(judge, args.pod, names, levels)
+                deadline_at_s = complete_at_s + self._extender.deadline_s()
+                levels = self._or_neutral(lambda: self._extender.levels(args.pod, names, deadline_at_s), levels)
             else:
                 self._metrics.shed.inc()
             return wire.from_levels(names, levels)
+
+    def _settled(self, foreseen: Foresight) -> bytes:
+        neutral = [NEUTRAL_LEVEL] * len(foreseen.names)
+        levels = self._or_neutral(lambda: self._extender.settled(foreseen.considered), neutral)
+        return wire.from_levels(foreseen.names, levels)
 
     async def preempt(self, body: bytes, complete_at_s: float) -> bytes:
         return wire.from_preemption(self._extender.spared(wire.to_preemption(body)))
@@ -103,11 +139,9 @@ class _Verbs:
             self._metrics.full_nodes.inc()
         return args, names
 
-    def _or_neutral(
-        self, judge: Callable[[Json, Sequence[str]], wire.T], pod: Json, names: Sequence[str], neutral: wire.T
-    ) -> wire.T:
+    def _or_neutral(self, judge: Callable[[], wire.T], neutral: wire.T) -> wire.T:
         try:
-            return judge(pod, names)
+            return judge()
         except InputError:
             raise
         except Exception:  # whatever it is, the pod must not wait for it

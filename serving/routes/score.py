@@ -25,6 +25,8 @@ REQUEST: dict[str, Any] = {
 async def score(request: Request, sidecar: TheSidecar, snapshot: TheSnapshot) -> Response:
     """Score the nodes for one pod, best first."""
     server = sidecar.settings.server
-    wanted = to_score_request(parse_object(await read_body(request, server.max_body_bytes)), server.max_nodes)
+    wanted = to_score_request(
+        parse_object(await read_body(request.scope, request.receive, server.max_body_bytes)), server.max_nodes
+    )
     decision = sidecar.decider.decide(snapshot, wanted.pod, asked_nodes(wanted, snapshot), wanted.assume)
     return json_reply(from_decision(decision, wanted.warnings, sidecar.settings.ladder.deadline_ms))

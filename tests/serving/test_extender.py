@@ -249,7 +249,7 @@ def test_fields_that_we_do_not_know_are_ignored(client):
 
 
 def test_a_defect_of_ours_is_answered_neutrally_and_counted(client, decider, monkeypatch):
-    monkeypatch.setattr(decider, "decide", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(decider, "consider", lambda *_, **__: 1 / 0)
     assert scores(client, args()) == dict.fromkeys(NAMES, 0)
     assert samples(client)["pilotfish_extender_defects_total", ()] == 1
 

@@ -70,8 +70,8 @@ def test_off_answers_neutrally_and_computes_nothing(sidecar, source):
 def test_shadow_answers_neutrally_but_decides(sidecar, source, decider, monkeypatch):
     source.current = under_maintenance(source.current, "busy")
     decisions = []
-    decide = decider.decide
-    monkeypatch.setattr(decider, "decide", lambda *a, **k: decisions.append(decide(*a, **k)) or decisions[-1])
+    settle = decider.settle
+    monkeypatch.setattr(decider, "settle", lambda decision: decisions.append(decision) or settle(decision))
     with sidecar(mode="shadow") as client:
         assert scores(client, args()) == dict.fromkeys(NAMES, 0)
         assert call(client, "filter", args())["NodeNames"] == list(NAMES)

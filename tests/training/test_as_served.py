@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
 import numpy as np
@@ -109,7 +109,7 @@ def test_every_row_is_what_the_ladder_of_the_sidecar_says(small):
         actions = AsServed(POLICY, freshness=freshness).choose(env, rng)
         for row in np.flatnonzero(~env.done):
             state, demand = env.state(slice(row, row + 1)), env.demand(slice(row, row + 1))
-            one = {name: getattr(state, name)[0] for name in state.__slots__}
+            one = {column.name: getattr(state, column.name)[0] for column in fields(state)}
             pod = {name: getattr(demand, name)[0] for name in demand.__slots__}
             answer = ladder.score(type(state)(**one), type(demand)(**pod), env.candidates()[row], np.inf)
             levels = quantise(answer.values, env.candidates()[row])

@@ -170,23 +170,38 @@ class Follower:
             if event.type == "ERROR":
                 status = status_of(event.object)
                 raise ApiError(f"the watch failed: {status.message}", status.code)
-            metadata = fields.an_object(BOOKMARK.read(event.object), "metadata")
-            version = fields.text(metadata, "resourceVersion")
-        except (msgspec.DecodeError, UnicodeDecodeError, InputError) as why:
-            raise ApiError(f"an event that cannot be read: {why}") from why
+        except (msgspec.DecodeError, UnicodeDecodeError) as why:
+            raise _unreadable(why) from why
+        item = None
         if event.type in CHANGES:
-            self._give(self._sink.changed, event.object)
+            item = self._give(self._sink.changed, event.object)
         elif event.type == "DELETED":
-            self._give(self._sink.removed, event.object)
-        self._version = version or self._version  # a bookmark is only this
+            item = self._give(self._sink.removed, event.object)
+        self._version = _version_of(event.object, item) or self._version  # a bookmark is only this
         self._backoff.succeeded()
 
-    def _give(self, take: Callable[[Json], None], raw: msgspec.Raw) -> None:
+    def _give(self, take: Callable[[Json], None], raw: msgspec.Raw) -> Json | None:
         """One object that cannot be read must not hide the others."""
         try:
-            take(self._shape.read(raw))
+            item = self._shape.read(raw)
+            take(item)
         except InputError as why:
             logger.warning("%s: %r is ignored: %s", self.path, _name_of(raw), why)
+            return None
+        return item
+
+
+def _version_of(raw: msgspec.Raw, item: Json | None) -> str:
+    """From the object as it was read, if it was."""
+    try:
+        metadata = fields.an_object(BOOKMARK.read(raw) if item is None else item, "metadata")
+        return fields.text(metadata, "resourceVersion")
+    except (InputError, UnicodeDecodeError) as why:
+        raise _unreadable(why) from why
+
+
+def _unreadable(why: Exception) -> ApiError:
+    return ApiError(f"an event that cannot be read: {why}")
 
 
 def _name_of(raw: msgspec.Raw) -> str:
