@@ -27,11 +27,28 @@ UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 @dataclass(frozen=True, slots=True)
 class Feasibility:
-    """The answer for one pod: ``mask`` in the order of the nodes, reasons only for the rejected ones."""
+    """The answer for one pod: ``mask`` in the order of the nodes, reasons only for the rejected ones.
+
+    Who asks about many pods seldom reads the reasons, so they are put into words when somebody does.
+    """
 
     mask: BoolArray  # (nodes,)
-    reasons: dict[str, list[str]]
-    unresolvable: frozenset[str]
+    names: tuple[str, ...]  # of the nodes
+    checks: tuple[_Check, ...]  # those that reject a node
+
+    @property
+    def reasons(self) -> dict[str, list[str]]:
+        reasons: dict[str, list[str]] = {}
+        for check in self.checks:
+            (places,) = check.rejected.nonzero()
+            for place, reason in zip(places.tolist(), check.reasons(places), strict=True):
+                reasons.setdefault(self.names[place], []).append(reason)
+        return reasons
+
+    @property
+    def unresolvable(self) -> frozenset[str]:
+        at = [np.flatnonzero(check.unresolvable & check.rejected) for check in self.checks]
+        return frozenset(self.names[place] for places in at for place in places.tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +99,11 @@ def own_feasibility(
 
 
 def _judged(table: NodeTable, rules: Iterator[_Check]) -> Feasibility:
-    checks = [check for check in rules if check.rejected.any()]
-    rejected = np.zeros(len(table), dtype=np.bool_)
-    unresolvable = rejected.copy()
-    reasons: dict[str, list[str]] = {}
+    checks = tuple(check for check in rules if check.rejected.any())
+    mask = np.ones(len(table), dtype=np.bool_)
     for check in checks:
-        rejected |= check.rejected
-        unresolvable |= check.unresolvable & check.rejected
-        places = np.flatnonzero(check.rejected)
-        for place, reason in zip(places.tolist(), check.reasons(places), strict=True):
-            reasons.setdefault(table.names[place], []).append(reason)
-    return Feasibility(~rejected, reasons, frozenset(table.names[index] for index in np.flatnonzero(unresolvable)))
+        mask &= ~check.rejected
+    return Feasibility(mask, table.names, checks)
 
 
 def fits(

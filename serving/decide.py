@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from agent.assumed import Assumed, expected_of, requests_of
 from agent.breaker import Clock
-from agent.cluster import BoolArray, ClusterState, Demand, FloatArray, IntArray, Pod
+from agent.cluster import BoolArray, ClusterState, Demand, IntArray, Pod
 from agent.demand import demand_of
 from agent.feasibility import feasibility
 from agent.ladder import Ladder, Skip
 from agent.quantise import quantise
-from agent.scorer import METRIC_GROUPS, Scores
+from agent.scorer import Scores
 from envs.live.snapshot import Snapshot
-from serving.decision import Ages, Decision, Ranking
+from serving.decision import Decision, Ranking
 from serving.decisions import Decisions
 from serving.exploration import Exploration
 from serving.ladder import changed_ladder, new_ladder
@@ -97,7 +97,6 @@ class Decider:
         asked = np.ones(len(snapshot.nodes), dtype=np.bool_) if asked is None else asked
         feasible = feasibility(snapshot.nodes, state, pod)
         demand = demand_of(pod, snapshot.observed, state, snapshot.siblings_of(pod), snapshot.queue_length)
-        filtered = {name: why for name, why in feasible.reasons.items() if asked[snapshot.index_of[name]]}
         candidates = feasible.mask & asked
         ranking = self.rank(state, demand, candidates, pod.uid or pod.name, deadline_at_s or now_s + self.deadline_s)
         return Decision(
@@ -105,10 +104,10 @@ class Decider:
             names=snapshot.nodes.names,
             candidates=candidates,
             ranking=ranking,
-            filtered=filtered,
+            asked=asked,
+            feasible=feasible,
             state=state,
             demand=demand,
-            ages_s=median_ages(state, asked),
             model=self.policy.label_for(demand, ranking.scores.source),
             deadline_s=self.deadline_s,
             took_s=self.clock() - now_s,
@@ -125,10 +124,10 @@ class Decider:
             names=snapshot.nodes.names,
             candidates=candidates,
             ranking=ranking,
-            filtered={},
+            asked=candidates,
+            feasible=None,
             state=snapshot.state,
             demand=demand,
-            ages_s=median_ages(snapshot.state, candidates),
             model=self.policy.label_for(demand, ranking.scores.source),
             deadline_s=self.deadline_s,
             took_s=self.clock() - now_s,
@@ -173,23 +172,6 @@ def _spread(values: NDArray[Number], places: IntArray, over: BoolArray) -> NDArr
     spread = np.zeros(len(over), dtype=values.dtype)
     spread[places] = values
     return spread
-
-
-def median_ages(state: ClusterState, asked: BoolArray) -> Ages:
-    """How old each metric group is on the middle one of these nodes; None where no node has it."""
-    ages: Ages = {}
-    for group in METRIC_GROUPS:
-        age_s = getattr(state, f"{group}_age_s")[asked]
-        known = age_s[np.isfinite(age_s)]
-        ages[group] = _median(known) if len(known) else None
-    return ages
-
-
-def _median(values: FloatArray) -> float:
-    """As ``np.median``, which takes longer to begin than to count."""
-    low, high = (len(values) - 1) // 2, len(values) // 2
-    parted = np.partition(values, (low, high))
-    return float(parted[low] + parted[high]) / 2.0
 
 
 def new_decider(

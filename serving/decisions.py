@@ -24,7 +24,7 @@ from serving.summary import summary_of
 logger = logging.getLogger(__name__)
 
 KEEP = 1000
-WHOLE_NODES = 50_000  # nodes of all decisions that are kept whole: about 120 to 360 bytes each
+WHOLE_NODES = 100_000  # nodes of all decisions that are kept whole: about 120 to 360 bytes each
 
 Kind = Literal["decision", "bound", "ended"]
 

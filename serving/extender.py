@@ -171,12 +171,13 @@ class Extender:
 
 
 def _of_these(names: Sequence[str], judged: Feasibility) -> Rejected:
-    if not judged.reasons:
+    if not judged.checks:
         return Rejected()
-    why = {name: "; ".join(judged.reasons[name]) for name in names if name in judged.reasons}
+    reasons, unresolvable = judged.reasons, judged.unresolvable
+    why = {name: "; ".join(reasons[name]) for name in names if name in reasons}
     return Rejected(
-        {name: reason for name, reason in why.items() if name not in judged.unresolvable},
-        {name: reason for name, reason in why.items() if name in judged.unresolvable},
+        {name: reason for name, reason in why.items() if name not in unresolvable},
+        {name: reason for name, reason in why.items() if name in unresolvable},
     )
 
 

@@ -30,8 +30,8 @@ from agent.ladder import Skip
 from agent.scorer import METRIC_GROUPS
 from envs.live.metrics import MetricsSource
 from envs.live.snapshot import Snapshot
-from serving.decide import Decider, median_ages
-from serving.decision import Ranking
+from serving.decide import Decider
+from serving.decision import Ranking, median_ages
 from serving.outcome_metrics import OutcomeCollector
 from serving.policy import Policy
 from serving.source_metrics import SourceCollector

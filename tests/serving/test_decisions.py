@@ -1,10 +1,10 @@
 import asyncio
 import threading
-from dataclasses import replace
 
 import pytest
 
 from agent.cluster import Pod
+from benchmarks.extender.cluster import StandingCluster
 from serving.decisions import Decisions
 from serving.subscribing import MOST_SUBSCRIBERS, TooManySubscribers
 from tests.serving.conftest import NAMES, a_snapshot
@@ -74,9 +74,10 @@ def test_a_listener_that_fails_costs_no_answer(decider, caplog):
 
 
 def test_a_summary_stays_small_however_large_the_cluster(decider):
-    decision = a_decision(decider)
-    many = {f"node-{index}": [f"Insufficient cpu: {index} m free"] for index in range(5000)}
-    noted = Decisions().note(replace(decision, filtered=many))
+    decision = decider.consider(
+        StandingCluster(5000, decider.clock).snapshot(), Pod(uid="u1", cpu_request_millicores=10**9)
+    )
+    noted = Decisions().note(decision)
     assert noted.summary()["filtered"] == {"Insufficient cpu": 5000}
     assert len(str(noted.summary())) < 5000
 

@@ -1,15 +1,15 @@
 import asyncio
 import threading
-from dataclasses import replace
 
 import pytest
 from fastapi import HTTPException
 
 from agent.cluster import Pod
+from benchmarks.extender.cluster import StandingCluster
 from serving.explaining import why
 from serving.slow_work import MOST_WAITING, SlowWork
 from serving.wire.explain import MOST_FILTERED, from_why
-from tests.serving.conftest import a_snapshot, without_metrics
+from tests.serving.conftest import without_metrics
 
 POD = {"uid": "u1", "name": "web-1", "cpu": "500m", "network_mbps": 50}
 
@@ -125,8 +125,9 @@ def test_a_decision_that_is_no_longer_whole_is_404_and_says_what_to_do(client, d
 
 
 def test_the_list_of_filtered_nodes_is_bounded(decider):
-    many = {f"node-{index}": ["Insufficient cpu: none"] for index in range(5000)}
-    decision = replace(decider.consider(a_snapshot(), Pod(uid="u1")), filtered=many)
+    decision = decider.consider(
+        StandingCluster(5000, decider.clock).snapshot(), Pod(uid="u1", cpu_request_millicores=10**9)
+    )
     reply = from_why(decision, why(decision, decider.ladder))
     assert len(reply["filtered"]) == MOST_FILTERED
     assert reply["filtered_counts"] == {"Insufficient cpu": 5000}
