@@ -65,7 +65,7 @@ def row_of(statistic: str, rule: dict[str, Any]) -> str:
 
 
 def test_page_has_no_other_rows() -> None:
-    part = PAGE.partition("### What generated worlds take")[2].partition("### Measured")[0]
+    part = PAGE.partition("### What generated worlds take")[2].partition("### What the traces say of the dynamics")[0]
     assert part.count("\n| `") == sum(map(len, RULES.values()))
 
 
