@@ -101,10 +101,16 @@ GPU_FEATURES = tuple(name for name in NODE_FEATURES if name.startswith("gpu_"))
 FeatureArray = NDArray[np.float32]
 _NODE_INDEX = {name: index for index, name in enumerate(NODE_FEATURES)}
 _GPU_INDICES = [_NODE_INDEX[name] for name in GPU_FEATURES]
-_SIBLING_FEATURES = (
-    *("siblings_on_node_share", "siblings_in_zone_share", "remote_traffic", "cross_zone_traffic", "sibling_rtt"),
-)
-_SIBLING_INDICES = [_NODE_INDEX[name] for name in _SIBLING_FEATURES]
+_SIBLING_INDICES = [
+    _NODE_INDEX[name]
+    for name in (
+        "siblings_on_node_share",
+        "siblings_in_zone_share",
+        "remote_traffic",
+        "cross_zone_traffic",
+        "sibling_rtt",
+    )
+]
 _POD_INDEX = {name: index for index, name in enumerate(POD_FEATURES)}
 
 
