@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import httpx
 
@@ -43,9 +44,8 @@ class NodeStory:
 
     def was_usable(self, begin_s: float, end_s: float) -> bool:
         """At any moment between."""
-        untils = [since_s for since_s, _ in self.states[1:]] + [float("inf")]
-        spans = zip(self.states, untils, strict=True)
-        return any(usable and since_s <= end_s and until_s >= begin_s for (since_s, usable), until_s in spans)
+        spans = pairwise([*self.states, (float("inf"), False)])
+        return any(usable and since_s <= end_s and until_s >= begin_s for (since_s, usable), (until_s, _) in spans)
 
 
 class History:
@@ -56,12 +56,16 @@ class History:
         self.nodes: defaultdict[str, NodeStory] = defaultdict(NodeStory)
         self._stopping = threading.Event()
         self._lock = threading.Lock()
+        self._admin = admin
         paths: dict[str, Note] = {NODES: self._node, f"/api/v1/namespaces/{namespace}/pods": self._pod}
         self._threads = [
             threading.Thread(target=self._follow, args=(admin, path, note), daemon=True) for path, note in paths.items()
         ]
 
     def start(self) -> None:
+        """The nodes first: a pod on a node that nobody has heard of would count as misplaced."""
+        for node in self._admin.get(NODES)["items"]:
+            self._node(node, gone=False)
         for thread in self._threads:
             thread.start()
 
