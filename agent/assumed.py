@@ -16,33 +16,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from heapq import heappop, heappush
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from agent.cluster import GPU_MILLI, ClusterState, Demand, FloatArray, IntArray
+from agent import assumed_rows as rows
+from agent.assumed_rows import COLUMNS, GONE, AssumedSums
+from agent.cluster import GPU_MILLI, ClusterState, Demand, FloatArray
 from agent.gpu import choose_gpus, take_gpus
-from agent.pending import pending_weight
 
 _FIRST_ROWS = 64
 _FREE = -np.inf  # until_s of a row that nobody uses
-_GONE = -1  # a node that the state does not have
-_USES = ("cpu_millicores", "memory_mib", "rx_mbps", "tx_mbps")
-
-_COLUMNS = (
-    "node",  # index into Assumed._nodes: comparing names pod by pod is what would cost time
-    "provisional",  # 1 or 0
-    "since_s",
-    "until_s",
-    "cpu_request_millicores",
-    "memory_request_mib",
-    "gpus",
-    "gpu_milli",
-    *_USES,
-)
-_NODE, _PROVISIONAL, _SINCE_S, _UNTIL_S = range(4)
-Columns = Mapping[str, FloatArray]
 
 
 class Requests(NamedTuple):
@@ -91,8 +77,11 @@ class Assumed:
         self._row_of: dict[str, int] = {}
         self._uid_of: dict[int, str] = {}
         self._nodes: dict[str, int] = {}  # names heard of, numbered
-        self._index: tuple[Mapping[str, int], IntArray] = ({}, np.zeros(0, dtype=np.int64))
+        self._node_names: list[str] = []  # by their numbers
+        self._with_gpus: set[int] = set()  # rows that the watch lacks and that take devices
+        self._sums: AssumedSums | None = None  # of the newest state
         self._free = list(range(_FIRST_ROWS))
+        self._ends: list[tuple[float, int]] = []  # a heap: when a row's time may be over
         self._lock = threading.Lock()  # decisions write, the watch corrects
         self.version = 0  # another number whenever a row has changed
 
@@ -102,7 +91,7 @@ class Assumed:
     def node_of(self, uid: str) -> str | None:
         with self._lock:
             row = self._row_of.get(uid)
-            return None if row is None else list(self._nodes)[int(self._table[_NODE, row])]
+            return None if row is None else self._node_names[int(self._table[rows.NODE, row])]
 
     def assume(self, uid: str, node: str, requests: Requests, expected: ExpectedUse, now_s: float) -> None:
         """Count this pod on this node until the watch says where it is."""
@@ -119,9 +108,9 @@ class Assumed:
             if expected is None:
                 if uid not in self._row_of:
                     return
-                expected = ExpectedUse(*self._table[-len(_USES) :, self._row_of[uid]].tolist())
+                expected = ExpectedUse(*self._table[rows.CPU :, self._row_of[uid]].tolist())
             if self._is_bound(uid):  # the watch repeats itself: the first time counts
-                bound_at_s = float(self._table[_SINCE_S, self._row_of[uid]])
+                bound_at_s = float(self._table[rows.SINCE_S, self._row_of[uid]])
             until_s = bound_at_s + self._bound_s
             self._write(uid, node, (False, bound_at_s, until_s, *Requests(), *expected))
 
@@ -134,36 +123,52 @@ class Assumed:
             self._expire(now_s)
 
     def added_to(
-        self, state: ClusterState, index_of: Mapping[str, int], now_s: float, without_uid: str = ""
+        self,
+        state: ClusterState,
+        index_of: Mapping[str, int],
+        now_s: float,
+        without_uid: str = "",
+        taken_at_s: float | None = None,
     ) -> ClusterState:
-        """The state with these placements counted; ``without_uid`` is the pod that is being scored."""
+        """The state with these placements counted; ``without_uid`` is the pod that is being scored.
+
+        Ages in the state are those of ``taken_at_s``: of now, if it is not given.
+        """
         with self._lock:
             self._expire(now_s)
             if not self._row_of:
                 return state
-            counted = self._table[_UNTIL_S] > now_s
-            if without_uid in self._row_of:
-                counted[self._row_of[without_uid]] = False
-            table = self._table[:, counted]
-            places = self._places(index_of)
-        nodes = places[table[_NODE].astype(np.int64)]
-        if np.any(nodes == _GONE):
-            table, nodes = table[:, nodes != _GONE], nodes[nodes != _GONE]
-        if not len(nodes):
-            return state
-        pods = dict(zip(_COLUMNS, table, strict=True))
-        return state.changed(_requests(state, pods, nodes) | _pending(state, pods, nodes, now_s, self._window_s))
+            sums = self._sums_of(state, index_of, now_s if taken_at_s is None else taken_at_s)
+            own_row = self._row_of.get(without_uid)
+            columns = sums.columns(own_row)
+            if self._with_gpus:
+                columns["gpu_free_milli"] = self._gpus_left(state, index_of, own_row)
+        return state.changed(columns)
 
-    def _places(self, index_of: Mapping[str, int]) -> IntArray:
-        """Where the state has each of our nodes; found anew only when either side has changed."""
-        known, index = self._index
-        if known is not index_of or len(index) != len(self._nodes):
-            index = np.array([index_of.get(name, _GONE) for name in self._nodes], dtype=np.int64)
-            self._index = index_of, index
-        return index
+    def _sums_of(self, state: ClusterState, index_of: Mapping[str, int], taken_at_s: float) -> AssumedSums:
+        """Made anew for another state only: between two of them each row adds itself."""
+        if self._sums is None or not self._sums.are_of(state, index_of, taken_at_s):
+            of_names = np.array([index_of.get(name, GONE) for name in self._nodes], dtype=np.int64)
+            of_rows = of_names[self._table[rows.NODE].astype(np.int64)]
+            places = np.where(self._table[rows.UNTIL_S] > _FREE, of_rows, GONE)
+            self._sums = AssumedSums(state, index_of, taken_at_s, self._window_s, self._table, places)
+        return self._sums
+
+    def _gpus_left(self, state: ClusterState, index_of: Mapping[str, int], without_row: int | None) -> FloatArray:
+        free_milli = state.gpu_free_milli.copy()
+        for row in sorted(self._with_gpus - {without_row}):
+            place = self._place(row, index_of)
+            gpus, gpu_milli = self._table[[rows.GPUS, rows.GPU_MILLI], row]
+            chosen = choose_gpus(free_milli[place], gpus, gpu_milli) if place != GONE else 0
+            if chosen > 0:
+                take_gpus(free_milli[place], chosen, gpu_milli)
+        return free_milli
+
+    def _place(self, row: int, index_of: Mapping[str, int]) -> int:
+        return index_of.get(self._node_names[int(self._table[rows.NODE, row])], GONE)
 
     def _is_bound(self, uid: str) -> bool:
-        return uid in self._row_of and not self._table[_PROVISIONAL, self._row_of[uid]]
+        return uid in self._row_of and not self._table[rows.PROVISIONAL, self._row_of[uid]]
 
     def _write(self, uid: str, node: str, values: tuple[float, ...]) -> None:
         self.version += 1
@@ -172,76 +177,52 @@ class Assumed:
                 count = self._table.shape[1]
                 self._free = list(range(count, 2 * count))
                 self._table = np.concatenate([self._table, _free_rows(count)], axis=1)
-            self._row_of[uid] = self._free.pop()
-            self._uid_of[self._row_of[uid]] = uid
-        number = self._nodes.setdefault(node, len(self._nodes))
-        self._table[:, self._row_of[uid]] = (number, *values)
+                self._sums = None
+            row = self._free.pop()
+            self._row_of[uid], self._uid_of[row] = row, uid
+        else:
+            row = self._row_of[uid]
+            self._uncount(row)
+        if node not in self._nodes:
+            self._nodes[node] = len(self._nodes)
+            self._node_names.append(node)
+        if self._table[rows.UNTIL_S, row] != values[rows.UNTIL_S - 1]:
+            heappush(self._ends, (values[rows.UNTIL_S - 1], row))
+        self._table[:, row] = (self._nodes[node], *values)
+        self._count(row)
 
     def _drop(self, uid: str) -> None:
         row = self._row_of.pop(uid, None)
         if row is not None:
             self.version += 1
-            self._table[_UNTIL_S, row] = _FREE
+            self._uncount(row)
+            self._table[[rows.NODE, rows.UNTIL_S], row] = 0.0, _FREE
             self._free.append(row)
             del self._uid_of[row]
         if not self._row_of:
             self._nodes.clear()  # or the names of removed nodes would stay for ever
-            self._index = {}, np.zeros(0, dtype=np.int64)
+            self._node_names.clear()
+            self._sums = None
+
+    def _count(self, row: int) -> None:
+        if self._table[rows.PROVISIONAL, row] and self._table[rows.GPUS, row]:
+            self._with_gpus.add(row)
+        if self._sums is not None:
+            self._sums.put(row, self._table[:, row], self._place(row, self._sums.index_of))
+
+    def _uncount(self, row: int) -> None:
+        self._with_gpus.discard(row)
+        if self._sums is not None:
+            self._sums.remove(row)
 
     def _expire(self, now_s: float) -> None:
-        until_s = self._table[_UNTIL_S]
-        for row in np.flatnonzero((until_s <= now_s) & (until_s > _FREE)).tolist():
-            self._drop(self._uid_of[row])
+        while self._ends and self._ends[0][0] <= now_s:
+            _, row = heappop(self._ends)
+            if _FREE < self._table[rows.UNTIL_S, row] <= now_s:  # else it was written again, or left
+                self._drop(self._uid_of[row])
 
 
 def _free_rows(count: int) -> FloatArray:
-    table = np.zeros((len(_COLUMNS), count))
-    table[_UNTIL_S] = _FREE
+    table = np.zeros((len(COLUMNS), count))
+    table[rows.UNTIL_S] = _FREE
     return table
-
-
-def _requests(state: ClusterState, pods: Columns, nodes: IntArray) -> dict[str, Any]:
-    """Columns of the state with the requests of pods that the watch does not show as bound."""
-    provisional = pods["provisional"]
-    cpu, memory = (pods[name] * provisional for name in ("cpu_request_millicores", "memory_request_mib"))
-    return {
-        "cpu_requested_millicores": state.cpu_requested_millicores + _by_node(state, nodes, cpu),
-        "memory_requested_mib": state.memory_requested_mib + _by_node(state, nodes, memory),
-        "pods_running": state.pods_running + _by_node(state, nodes, provisional),
-        "gpu_free_milli": _gpus_left(state, pods, nodes),
-    }
-
-
-def _gpus_left(state: ClusterState, pods: Columns, nodes: IntArray) -> FloatArray:
-    with_gpus = np.flatnonzero(pods["gpus"] * pods["provisional"])
-    if not len(with_gpus):
-        return state.gpu_free_milli
-    free_milli = state.gpu_free_milli.copy()
-    for node, pod in zip(nodes[with_gpus], with_gpus, strict=True):
-        gpus, gpu_milli = pods["gpus"][pod], pods["gpu_milli"][pod]
-        chosen = choose_gpus(free_milli[node], gpus, gpu_milli)
-        if chosen > 0:
-            take_gpus(free_milli[node], chosen, gpu_milli)
-    return free_milli
-
-
-def _pending(state: ClusterState, pods: Columns, nodes: IntArray, now_s: float, window_s: float) -> dict[str, Any]:
-    """The same with the use that the metrics of the node lack; memory is a gauge, its window is a moment."""
-
-    def missing(age_s: FloatArray, metric_window_s: float) -> FloatArray:
-        return pending_weight(pods["since_s"], now_s - age_s[nodes], metric_window_s)
-
-    cpu = missing(state.cpu_age_s, window_s)
-    memory = missing(state.memory_age_s, 0.0)
-    network = missing(state.network_age_s, window_s)
-    return {
-        "pending_cpu_millicores": state.pending_cpu_millicores + _by_node(state, nodes, cpu * pods["cpu_millicores"]),
-        "pending_memory_mib": state.pending_memory_mib + _by_node(state, nodes, memory * pods["memory_mib"]),
-        "pending_rx_mbps": state.pending_rx_mbps + _by_node(state, nodes, network * pods["rx_mbps"]),
-        "pending_tx_mbps": state.pending_tx_mbps + _by_node(state, nodes, network * pods["tx_mbps"]),
-        "pending_pods": state.pending_pods + _by_node(state, nodes, network),
-    }
-
-
-def _by_node(state: ClusterState, nodes: IntArray, amounts: FloatArray) -> FloatArray:
-    return np.bincount(nodes, amounts, state.node_count).astype(np.float64, copy=False)

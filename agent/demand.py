@@ -187,16 +187,17 @@ def mean_sibling_rtt(siblings_on_node: FloatArray, zone: IntArray, zone_rtt_ms: 
     """
     if not siblings_on_node.any():
         return np.zeros(np.broadcast_shapes(siblings_on_node.shape, zone.shape))
-    longest_ms = np.fmax.reduce(zone_rtt_ms, axis=(-2, -1), keepdims=True, initial=0.0)
-    zone_rtt_ms = np.where(np.isnan(zone_rtt_ms), longest_ms, zone_rtt_ms)
+    unknown = np.isnan(zone_rtt_ms)
+    if unknown.any():
+        longest_ms = np.fmax.reduce(zone_rtt_ms, axis=(-2, -1), keepdims=True, initial=0.0)
+        zone_rtt_ms = np.where(unknown, longest_ms, zone_rtt_ms)
     by_zone = _by_zone(siblings_on_node, zone, zone_rtt_ms.shape[-1])
-    from_zone_ms = (zone_rtt_ms * by_zone[..., None, :]).sum(axis=-1)  # (..., zones): the sum over all siblings
+    from_zone_ms = np.matmul(zone_rtt_ms, by_zone[..., None])[..., 0]  # (..., zones): the sum over all siblings
     within_zone_ms = np.diagonal(zone_rtt_ms, axis1=-2, axis2=-1)
     if within_zone_ms.shape != by_zone.shape:
         within_zone_ms = np.broadcast_to(within_zone_ms, by_zone.shape)
     total_ms = _at_node(from_zone_ms, zone) - siblings_on_node * _at_node(within_zone_ms, zone)
-    siblings = siblings_on_node.sum(axis=-1, keepdims=True)
-    mean_ms: FloatArray = np.where(siblings > 0, total_ms / np.where(siblings > 0, siblings, 1.0), 0.0)
+    mean_ms: FloatArray = total_ms / np.maximum(siblings_on_node.sum(axis=-1, keepdims=True), 1.0)
     return mean_ms
 
 

@@ -147,7 +147,7 @@ def encode(
         columns.latency()
         columns.spec()
         columns.pod(pod)
-    nodes[...] = np.moveaxis(by_feature, 0, -1)
+    nodes[...] = by_feature.transpose(*range(1, by_feature.ndim), 0)
     if not columns.all:
         nodes[~candidates] = 0.0
     return Encoding(nodes, pod)
@@ -164,8 +164,9 @@ class _Columns:
         by_feature: FeatureArray,  # (features, ..., nodes)
     ) -> None:
         self.state, self.demand, self.candidates, self.by_feature = state, demand, candidates, by_feature
-        self.all = bool(candidates.all())  # a reduction under a mask costs more than twice as much
-        self.count = np.maximum(candidates.sum(axis=-1), 1)
+        self.all = np.count_nonzero(candidates) == candidates.size  # a reduction under a mask costs twice as much
+        self.offered = candidates.sum(axis=-1)
+        self.count = np.maximum(self.offered, 1)
         self.per_cpu = _inverse(state.cpu_allocatable_millicores)
         self.per_memory = _inverse(state.memory_allocatable_mib)
         self.nic_known = np.isfinite(state.nic_mbps) & (state.nic_mbps > 0)
@@ -340,7 +341,7 @@ class _Columns:
             "siblings": np.log1p(demand.siblings) / 4.0,
             "latency_limited": np.isfinite(demand.latency_soft_ms).astype(np.float64),
             "queue": np.log1p(demand.queue_length) / 4.0,
-            "candidates": np.log1p(self.candidates.sum(axis=-1)) / 8.0,
+            "candidates": np.log1p(self.offered) / 8.0,
             "mean_cpu_expected": means[2],
             "mean_network_expected": means[3],
             "mean_memory_requested": means[4],

@@ -169,8 +169,8 @@ class Ladder:
 def _missing(step: Step, question: _Question) -> BoolArray:
     """Nodes without a fresh metric that the step needs; too many of them and the step is skipped."""
     missing = missing_metrics(question.state, step.scorer.needs, step.freshness.stale_after_s)
-    count = int(question.candidates.sum())
-    fresh = count - int((question.candidates & missing).sum())
+    count = np.count_nonzero(question.candidates)
+    fresh = count - np.count_nonzero(question.candidates & missing)
     if fresh < max(1.0, step.freshness.min_fresh_share * count):
         raise _SkippedError("stale", f"only {fresh} of {count} candidates have fresh {', '.join(step.scorer.needs)}")
     return missing
@@ -180,7 +180,7 @@ def _checked(step: Step, answer: FloatArray, question: _Question, usable: BoolAr
     values = np.asarray(answer, dtype=np.float64)
     if values.shape != question.candidates.shape:
         raise ValueError(f"{step.scorer.name} gave {values.shape} values for {question.candidates.shape} nodes")
-    wrong = int((~np.isfinite(values[usable])).sum())
+    wrong = np.count_nonzero(~np.isfinite(values) & usable)
     if wrong:
         step.breaker.failed()
         logger.warning("%s skipped: %d values are not finite", step.scorer.name, wrong)
@@ -189,10 +189,10 @@ def _checked(step: Step, answer: FloatArray, question: _Question, usable: BoolAr
 
 
 def _held_note(step: Step, question: _Question, missing: BoolArray) -> str:
-    held = int((question.candidates & missing).sum())
+    held = np.count_nonzero(question.candidates & missing)
     if not held:
         return ""
-    total = int(question.candidates.sum())
+    total = np.count_nonzero(question.candidates)
     return f"{held} of {total} nodes without fresh {', '.join(step.scorer.needs)} held at the median"
 
 

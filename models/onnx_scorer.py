@@ -71,7 +71,7 @@ class OnnxScorer:
         if scores.shape != one_batch:
             raise ScoringUnavailable(f"model {self.manifest.label} gave {scores.shape} scores, not {one_batch}")
         values: FloatArray = np.asarray(scores, dtype=np.float64).reshape(candidates.shape)
-        wrong = int((~np.isfinite(values) & candidates).sum())
+        wrong = np.count_nonzero(~np.isfinite(values) & candidates)
         if wrong:
             raise ScoringUnavailable(f"{wrong} scores of model {self.manifest.label} are not finite")
         return values
@@ -88,10 +88,14 @@ class OnnxScorer:
 
     def share_outside(self, encoding: Encoding, candidates: BoolArray) -> FloatArray:
         """Share of the candidates' and the pod's values off the percentiles of training, ``(...)``."""
-        of_nodes = (self._nodes.outside(encoding.nodes) & candidates[..., None]).sum(axis=(-2, -1))
-        of_pod = self._pod.outside(encoding.pod).sum(axis=-1)
-        values = candidates.sum(axis=-1) * len(NODE_FEATURES) + len(POD_FEATURES)
-        return np.asarray((of_nodes + of_pod) / values)
+        nodes = self._nodes.outside(encoding.nodes)
+        nodes &= candidates[..., None]
+        pod = self._pod.outside(encoding.pod)
+        if candidates.ndim == 1:  # one cluster: counting without axes takes a fraction of the time
+            outside, count = np.count_nonzero(nodes) + np.count_nonzero(pod), np.count_nonzero(candidates)
+        else:
+            outside, count = nodes.sum(axis=(-2, -1)) + pod.sum(axis=-1), candidates.sum(axis=-1)
+        return np.asarray(outside / (count * len(NODE_FEATURES) + len(POD_FEATURES)))
 
     def out_of_range(self, encoding: Encoding, candidates: BoolArray) -> BoolArray:
         """Where the policy does not answer, ``(...)``."""

@@ -93,7 +93,7 @@ class Decider:
     ) -> Decision:
         """What ``decide`` would answer, without any consequence. The deadline counts from now if none is given."""
         now_s = self.clock()
-        state = self.assumed.added_to(snapshot.state_at(now_s), snapshot.index_of, now_s, without_uid=pod.uid)
+        state = snapshot.state_at(now_s, self.assumed, without_uid=pod.uid)
         asked = np.ones(len(snapshot.nodes), dtype=np.bool_) if asked is None else asked
         feasible = feasibility(snapshot.nodes, state, pod)
         demand = demand_of(pod, snapshot.observed, state, snapshot.siblings_of(pod), snapshot.queue_length)

@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from agent.breaker import Clock
+from serving.afterwards import afterwards
 from serving.decision import Decision
 from serving.subscribing import CAPACITY, MOST_SUBSCRIBERS, Subscription, TooManySubscribers
 from serving.summary import summary_of
@@ -120,7 +121,7 @@ class Decisions:
             self._forget_old()
             old = self._let_go_of(noted)
         for each in old:
-            each.let_go()
+            afterwards(each.let_go)
         self._tell(Event("decision", at_s, noted.uid, noted))
         return noted
 

@@ -154,7 +154,7 @@ class Extender:
 
     def _places(self, snapshot: Snapshot, names: Sequence[str]) -> IntArray:
         places = snapshot.nodes.places(names)
-        unknown = int((places == UNKNOWN).sum())
+        unknown = int(np.count_nonzero(places == UNKNOWN))
         if unknown:
             self._metrics.unknown_nodes.inc(unknown)
         return places

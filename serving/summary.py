@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import numpy as np
+
 from agent.cluster import DEMAND_SOURCES, Demand
 from serving.decision import Decision
 
@@ -26,7 +28,7 @@ def summary_of(decision: Decision) -> dict[str, Any]:
         "model": decision.model,
         "mode": decision.mode,
         "applied": decision.applied,
-        "candidates": int(decision.candidates.sum()),
+        "candidates": int(np.count_nonzero(decision.candidates)),
         "top": scored(decision, SHOWN_NODES),
         "filtered": filtered_counts(decision.filtered),
         "demand": from_demand(decision.demand),

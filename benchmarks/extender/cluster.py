@@ -11,6 +11,7 @@ from agent.breaker import Clock
 from agent.cluster import GPUS_PER_NODE, ClusterState, Node
 from agent.demand import ObservedDemand, Use
 from agent.nodetable import NodeTable
+from envs.live.cluster import PUBLISH_EVERY_S
 from envs.live.snapshot import Snapshot
 
 ZONES = 3
@@ -20,10 +21,14 @@ BYTES_PER_MIB = 2**20
 
 
 class StandingCluster:
-    """Nodes like those of the ``microservices`` scenario, whose metrics are always a few seconds old."""
+    """Nodes like those of the ``microservices`` scenario, whose metrics are always a few seconds old.
+
+    It publishes as often as a live cluster on which pods come and go.
+    """
 
     def __init__(self, nodes: int, clock: Clock) -> None:
         self._clock = clock
+        self._newest: Snapshot | None = None
         self._state = standing_state(nodes, np.random.default_rng(0))
         self._nodes = NodeTable(_node(index, self._state) for index in range(nodes))
         rng = np.random.default_rng(1)
@@ -39,14 +44,17 @@ class StandingCluster:
         return ()
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(
-            self._nodes,
-            self._state,
-            self._clock(),
-            ObservedDemand(cluster=Use(20.0, 10.0, 0.6, 0.7)),
-            self._pods_by_app,
-            queue_length=3,
-        )
+        now_s = self._clock()
+        if self._newest is None or now_s > self._newest.taken_at_s + PUBLISH_EVERY_S:
+            self._newest = Snapshot(
+                self._nodes,
+                self._state,
+                now_s,
+                ObservedDemand(cluster=Use(20.0, 10.0, 0.6, 0.7)),
+                self._pods_by_app,
+                queue_length=3,
+            )
+        return self._newest
 
 
 def name(index: int) -> str:

@@ -138,7 +138,7 @@ class LiveSession:
         if snapshot is None:
             return None
         for pod in self.waiting.in_order(now_s):
-            state = self._assumed.added_to(snapshot.state_at(now_s), snapshot.index_of, now_s, without_uid=pod.uid)
+            state = snapshot.state_at(now_s, self._assumed, without_uid=pod.uid)
             mask = feasibility(snapshot.nodes, state, pod).mask
             if mask.any():
                 demand = demand_of(pod, snapshot.observed, state, snapshot.siblings_of(pod), snapshot.queue_length)
@@ -150,7 +150,7 @@ class LiveSession:
         snapshot = self._cluster.snapshot()
         if snapshot is None or name not in snapshot.index_of:
             raise BindingRefused(f"node {name} is gone")
-        state = self._assumed.added_to(snapshot.state_at(now_s), snapshot.index_of, now_s, without_uid=pod.uid)
+        state = snapshot.state_at(now_s, self._assumed, without_uid=pod.uid)
         why = feasibility(snapshot.nodes, state, pod).reasons.get(name)
         if why:
             raise BindingRefused(f"node {name} cannot take it any more: {'; '.join(why)}")

@@ -12,12 +12,15 @@ from typing import Protocol
 
 import numpy as np
 
+from agent.assumed import Assumed
 from agent.cluster import ClusterState, FloatArray, Pod
 from agent.demand import ObservedDemand
 from agent.nodetable import NodeTable
 from agent.scorer import METRIC_GROUPS
 
 App = tuple[str, str]  # namespace and owner
+
+_AGES = tuple(f"{group}_age_s" for group in METRIC_GROUPS)
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,15 @@ class Snapshot:
         known = self.pods_by_app.get((pod.namespace, pod.app)) if pod.app else None
         return np.zeros(len(self.nodes)) if known is None else known
 
-    def state_at(self, now_s: float) -> ClusterState:
-        """The state with its metrics as old as they are by now; in it, those newer than the snapshot are below 0."""
+    def state_at(self, now_s: float, assumed: Assumed | None = None, without_uid: str = "") -> ClusterState:
+        """The state with its metrics as old as they are by now, and what is assumed counted, but not this pod."""
+        state = self.state
+        if assumed is not None:
+            state = assumed.added_to(state, self.index_of, now_s, without_uid, self.taken_at_s)
         waited_s = max(now_s - self.taken_at_s, 0.0)
-        ages = {f"{group}_age_s": getattr(self.state, f"{group}_age_s") + waited_s for group in METRIC_GROUPS}
-        return self.state.changed({name: np.maximum(age_s, 0.0, out=age_s) for name, age_s in ages.items()})
+        ages = {name: getattr(state, name) + waited_s for name in _AGES}
+        # metrics newer than the snapshot have ages below 0 in it
+        return state.changed({name: np.maximum(age_s, 0.0, out=age_s) for name, age_s in ages.items()})
 
 
 class ClusterSource(Protocol):

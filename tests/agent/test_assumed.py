@@ -2,6 +2,8 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.assumed import Assumed, ExpectedUse, Requests, expected_of, requests_of
 from agent.cluster import GPUS_PER_NODE, ClusterState, Demand
@@ -256,3 +258,35 @@ def test_two_pods_that_fit_alone_but_not_together_do_not_both_pass(assumed):
 def test_an_unknown_expectation_counts_as_nothing():
     demand = replace(a_demand(100.0), expected_rx_mbps=np.asarray(np.nan))
     assert expected_of(demand).rx_mbps == 0.0
+
+
+# --- sums are kept from one question to the next
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["assume", "seen", "deleted", "asked"]),
+            st.sampled_from(["u1", "u2", "u3", "u4"]),
+            st.sampled_from([*NODES, "gone"]),
+            st.floats(0.0, 1.5),
+        ),
+        max_size=30,
+    )
+)
+def test_sums_that_were_kept_are_those_of_the_rows(steps):
+    assumed, state, now_s = Assumed(2.0, 300.0, 60.0), a_state(cpu_age_s=np.array([5.0, 0.0, np.inf])), 100.0
+    for what, uid, node, passed_s in steps:
+        now_s += passed_s
+        if what == "assume":
+            assumed.assume(uid, node, REQUESTS, EXPECTED, now_s)
+        elif what == "seen":
+            assumed.seen(uid, node, now_s, EXPECTED)
+        elif what == "deleted":
+            assumed.deleted(uid)
+        else:
+            assumed.added_to(state, INDEX, now_s, without_uid=uid, taken_at_s=100.0)
+    kept = assumed.added_to(state, INDEX, now_s, taken_at_s=100.0)
+    anew = assumed.added_to(replace(state), INDEX, now_s, taken_at_s=100.0)
+    for column in fields(ClusterState):
+        np.testing.assert_allclose(getattr(kept, column.name), getattr(anew, column.name), atol=1e-9)
