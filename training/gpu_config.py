@@ -63,6 +63,10 @@ class GpuConfig(_Settings):
     start: dict[str, float] = Field(description="first weights, the same for every kind of pod")
     columns: Columns
     empty_columns: Columns = Field(description="features that have one more weight where the node is empty")
+    from_linear: tuple[str, ...] = Field(
+        (),
+        description="features, 0 in the packing world, that in the end take the weights of the linear scorer of gpu",
+    )
 
     def digest(self) -> str:
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]

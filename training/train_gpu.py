@@ -8,7 +8,7 @@ the mean towards the best.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +26,7 @@ from envs.workloads.scenario import load_scenario
 from envs.workloads.synthetic import make_tapes
 from envs.workloads.tape import Tape
 from models.gpu_network import GATES, STATES, GpuScorer, gates
+from models.linear import load_linear
 from training.gpu_config import GpuConfig, Kinds, Phase
 from training.gpu_problems import OpenbLists
 from training.play import best, play
@@ -67,7 +68,17 @@ def train(config: GpuConfig, lists: OpenbLists, told: Callable[[Generation], Non
     trained = Trained(first_weights(config))
     for number, phase in enumerate(config.phases):
         search(trained, config, phase, lists, np.random.default_rng((config.seed, number)), told)
+    trained.weights = with_linear(trained.weights, load_linear(SCENARIO).weights, config.from_linear)
     return trained
+
+
+def with_linear(weights: FloatArray, own: FloatArray, names: Sequence[str]) -> FloatArray:
+    """The weights with those of a linear scorer for these features."""
+    taken = [_FEATURE[name] for name in names]
+    changed = weights.copy()
+    changed[0][:, taken] = own[taken]
+    changed[0][_SLOPE, taken] = 0.0
+    return changed
 
 
 def first_weights(config: GpuConfig) -> FloatArray:

@@ -9,12 +9,24 @@ import pytest
 import torch
 
 from agent.errors import InputError
-from agent.features import NODE_FEATURES, POD_FEATURES, Encoding
+from agent.features import NODE_FEATURES, POD_FEATURES, Encoding, encode
+from envs.openb_policy import as_seen, views
+from envs.packing import empty_world
 from envs.workloads.openb import OpenbNodes, OpenbPods
 from models.gpu_network import GATES
 from training.gpu_config import CONFIG, GpuConfig, read_config
 from training.gpu_problems import OpenbLists
-from training.train_gpu import FIXED, SHAPE, Generation, WeightedScorer, first_weights, moving, network, train
+from training.train_gpu import (
+    FIXED,
+    SHAPE,
+    Generation,
+    WeightedScorer,
+    first_weights,
+    moving,
+    network,
+    train,
+    with_linear,
+)
 
 
 @pytest.fixture
@@ -43,7 +55,15 @@ def some_pods(rng: np.random.Generator, count: int) -> OpenbPods:
 def small_config(**changes: object) -> GpuConfig:
     config = read_config(CONFIG)
     phase = config.phases[0].model_copy(update={"generations": 3, "problems": 2, "episodes": 0})
-    plain = {"lists": ("one", "two"), "phases": (phase,), "population": 8, "elite": 3, "pods": 150, "node_share": 0.9}
+    plain = {
+        "lists": ("one", "two"),
+        "phases": (phase,),
+        "population": 8,
+        "elite": 3,
+        "pods": 150,
+        "node_share": 0.9,
+        "from_linear": (),
+    }
     return config.model_copy(update=plain | changes)
 
 
@@ -116,3 +136,27 @@ def test_weight_for_a_feature_that_kept_scores_cannot_follow_is_refused(tmp_path
     path.write_text(CONFIG.read_text(encoding="utf-8").replace("- price", "- size"), encoding="utf-8")
     with pytest.raises(InputError, match="size"):
         read_config(path)
+
+
+def test_the_linear_scorer_gives_its_weights_to_features_that_say_nothing_about_packing() -> None:
+    config = read_config(CONFIG)
+    own = np.arange(1.0, len(NODE_FEATURES) + 1.0)
+    before = first_weights(config)
+    after = with_linear(before, own, config.from_linear)
+    taken = [list(NODE_FEATURES).index(name) for name in config.from_linear]
+    kinds = [gate for gate in range(len(GATES)) if gate != GATES.index("share x its size")]
+    for gate in kinds:
+        np.testing.assert_array_equal(after[0, gate, taken], own[taken])
+    after[0][:, taken] = before[0][:, taken]
+    np.testing.assert_array_equal(after, before)
+    assert not set(config.from_linear) & set(config.columns.packing)
+
+
+def test_those_features_are_zero_on_every_node_of_the_packing_world(lists: OpenbLists) -> None:
+    problem = lists.problem("one")
+    world = empty_world(problem.nodes, problem.kinds)
+    state, demand, candidates = as_seen(problem.nodes, world, views(problem.nodes, world)[0], 0)
+    rows = encode(state, demand, candidates).nodes[candidates]
+    taken = [list(NODE_FEATURES).index(name) for name in read_config(CONFIG).from_linear]
+    assert rows.any()
+    assert not rows[:, taken].any()
