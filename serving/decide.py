@@ -52,7 +52,7 @@ class Decider:
         self.deadline_s = deadline_s
         self.policy = policy or Policy()
         self.exploration = exploration or Exploration()
-        self.decisions = decisions or Decisions()
+        self.decisions = Decisions() if decisions is None else decisions  # an empty one is false
         self._on_ranking = on_ranking
 
     def reconfigure(self, settings: Settings, policy: Policy, keep_breakers: bool = True) -> None:

@@ -30,7 +30,7 @@ class Form:
     keep: int  # decisions: as many as come before the second quarter of the time
 
 
-FORM = Form(MINUTES, 500, round(MINUTES * 50_000 / 30), 1000) if MINUTES else Form(2.0, 100, 2000, 400)
+FORM = Form(MINUTES, 500, round(MINUTES * 50_000 / 30), 1000) if MINUTES else Form(2.0, 100, 2000, 100)
 GROWTH_MB = 5.0
 
 

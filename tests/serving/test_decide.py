@@ -7,7 +7,8 @@ from agent.cluster import Pod
 from agent.demand import demand_of
 from agent.scorer import Scores
 from envs.live.snapshot import Snapshot
-from serving.decide import best_node
+from serving.decide import best_node, new_decider
+from serving.settings import Settings
 from tests.serving.conftest import NAMES, a_snapshot
 
 POD = Pod(uid="u1", name="web-1", cpu_request_millicores=500, memory_request_bytes=2**28)
@@ -42,6 +43,14 @@ def test_the_same_order_as_the_ladder_gives_for_the_same_question(decider):
 def test_a_pod_without_a_uid_is_never_assumed(decider):
     decider.decide(a_snapshot(), Pod(uid="", name="what-if"))
     assert len(decider.assumed) == 0
+
+
+def test_as_many_decisions_are_kept_as_the_settings_say(clock):
+    settings = Settings(decisions={"keep": 3})
+    decider = new_decider(settings, clock, lambda ranking: None, lambda skip: None)
+    for number in range(5):
+        decider.decide(a_snapshot(), Pod(uid=f"u{number}"))
+    assert len(decider.decisions) == 3
 
 
 def test_placements_not_yet_shown_move_the_expected_utilisation(decider):
