@@ -186,9 +186,10 @@ class Assumed:
         if node not in self._nodes:
             self._nodes[node] = len(self._nodes)
             self._node_names.append(node)
-        if self._table[rows.UNTIL_S, row] != values[rows.UNTIL_S - 1]:
-            heappush(self._ends, (values[rows.UNTIL_S - 1], row))
+        before_s = self._table[rows.UNTIL_S, row]
         self._table[:, row] = (self._nodes[node], *values)
+        if self._table[rows.UNTIL_S, row] != before_s:
+            heappush(self._ends, (float(self._table[rows.UNTIL_S, row]), row))
         self._count(row)
 
     def _drop(self, uid: str) -> None:
