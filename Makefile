@@ -67,9 +67,9 @@ image: ## build the image with docker, podman or buildah; PILOTFISH_IMAGE=name:t
 bench: $(VENV)/.installed ## measure every bar, or those of ONLY="policy env", and write docs/benchmarks.md (TRACES=folder with the public traces)
 	$(VENV)/bin/python -m benchmarks.report $(ONLY) $(if $(TRACES),--traces "$(TRACES)")
 
-train-default: $(VENV)/.installed ## make models/released/default again
+train-default: $(VENV)/.installed ## make models/released/default again (40 minutes on 2 cores)
 	$(VENV)/bin/pilotfish train --out runs/default
-	$(VENV)/bin/pilotfish export runs/default/best.pt --out models/released/default
+	cp runs/default/model/* models/released/default/
 
 train-gpu: $(VENV)/.installed ## make models/released/gpu again (TRACES=folder with the public traces; 25 minutes)
 	$(VENV)/bin/pilotfish train-gpu --traces "$(TRACES)" --out models/released/gpu

@@ -224,6 +224,6 @@ class Assumed:
 
 
 def _free_rows(count: int) -> FloatArray:
-    table = np.zeros((len(COLUMNS), count))
+    table = np.zeros((COLUMNS, count))
     table[rows.UNTIL_S] = _FREE
     return table

@@ -15,22 +15,11 @@ import numpy as np
 from agent.cluster import ClusterState, FloatArray, IntArray
 from agent.pending import pending_weight
 
-COLUMNS = (
-    "node",  # a number: comparing names pod by pod is what would cost time
-    "provisional",  # 1 or 0: whether the watch lacks it
-    "since_s",
-    "until_s",
-    "cpu_request_millicores",
-    "memory_request_mib",
-    "gpus",
-    "gpu_milli",
-    "cpu_millicores",  # from here on: expected use
-    "memory_mib",
-    "rx_mbps",
-    "tx_mbps",
-)
-NODE, PROVISIONAL, SINCE_S, UNTIL_S, CPU_REQUEST, MEMORY_REQUEST = range(6)
-GPUS, GPU_MILLI, CPU, MEMORY, RX, TX = range(6, len(COLUMNS))
+# Columns of the table of rows. A node is a number: comparing names pod by pod is what would cost time.
+NODE, PROVISIONAL, SINCE_S, UNTIL_S = range(4)  # provisional: 1 while the watch lacks the pod, else 0
+CPU_REQUEST, MEMORY_REQUEST, GPUS, GPU_MILLI = range(4, 8)
+CPU, MEMORY, RX, TX = range(8, 12)  # expected use
+COLUMNS = 12
 GONE = -1  # the place of a node that the state does not have
 
 # Columns of the state that are added to, in the order of ``_amounts``.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,15 @@ from training.comparison import Comparison, harms
 from training.config import FIRST_HELD_OUT_SEED
 from training.contestants import DEFAULT_FOLDER, GPU_FOLDER, Contestant
 from training.evaluate import Exam, compare, line_up, outcomes_of
+from training.evaluation_jobs import LOCAL, connected
 from training.gpu_lists import gpu_list_results
 from training.sweeps import LARGE_NODES, sized
 from training.worlds import limited, open_traces, provenance
 
 EPISODES = 200
+MORE_EPISODES = {"deployments": 2000, "overload": 1000}  # short ones, whose costs differ little beside how they vary
 LARGE_EPISODES = 8
-TRACED_EPISODES = 50
+TRACED_EPISODES = 100
 CLEARLY_BELOW_PERCENT = 10.0
 QUICK_SCENARIOS = ("deployments", "microservices")
 QUICK_EPISODES = 4
@@ -46,10 +49,21 @@ def run(quick: bool, traces: Path | None) -> Iterator[Bar]:
     """Each bar as soon as it is known; quick: few episodes of two small scenarios."""
     if not DEFAULT_FOLDER.is_dir():
         raise InputError(f"there is no released model to measure in {DEFAULT_FOLDER}")
+    with nullcontext() if quick else connected(LOCAL):  # on all cores
+        yield from _bars(quick, traces)
+
+
+def _exam(quick: bool, episodes: int, traces: Path | None = None) -> Exam:
+    return Exam(episodes=QUICK_EPISODES if quick else episodes, traces=traces, ray_address=None if quick else LOCAL)
+
+
+def _bars(quick: bool, traces: Path | None) -> Iterator[Bar]:
     contestants = line_up([])
-    exam = Exam(episodes=QUICK_EPISODES if quick else EPISODES)
     worlds = [load_scenario(name) for name in (QUICK_SCENARIOS if quick else scenario_names())]
-    found = [compare(contestants, world, exam, sample=True) for world in worlds]
+    found = [
+        compare(contestants, world, _exam(quick, MORE_EPISODES.get(world.name, EPISODES)), sample=True)
+        for world in worlds
+    ]
     yield _below_every(found)
     yield _clearly_below(found)
     yield _headroom(contestants[0], found)
@@ -69,8 +83,9 @@ def _percents(found: Sequence[Comparison]) -> dict[str, str]:
     """How far below the best baseline, in words that fit beside a bar."""
     said = {}
     for each in found:
-        paired = each.to(each.best_baseline)
-        said[each.scenario] = f"{-paired.percent:.1f} ± {paired.half_width_95_percent:.1f} % below {each.best_baseline}"
+        paired, episodes = each.to(each.best_baseline), len(each.outcomes[each.model].cost)
+        percents = f"{-paired.percent:.1f} ± {paired.half_width_95_percent:.1f} %"
+        said[each.scenario] = f"{percents} below {each.best_baseline} in {episodes} episodes"
     return said
 
 
@@ -81,8 +96,7 @@ def _below_every(found: Sequence[Comparison]) -> Bar:
         for each in found
         if not each.below_every_baseline
     }
-    episodes = len(found[0].outcomes[found[0].model].cost)
-    return measured("scenarios_below_every_baseline_share", share, episodes=episodes, **_percents(found), **level)
+    return measured("scenarios_below_every_baseline_share", share, **_percents(found), **level)
 
 
 def _clearly_below(found: Sequence[Comparison]) -> Bar:
@@ -142,7 +156,8 @@ def _large(contestants: Sequence[Contestant], quick: bool) -> Bar:
     if quick:
         world = world.model_copy(update={"horizon_s": QUICK_HORIZON_S})
         contestants = [each for each in contestants if each is contestants[0] or each.name in QUICK_RIVALS]
-    found = compare(contestants, world, Exam(episodes=1 if quick else LARGE_EPISODES))
+    exam = Exam(episodes=1) if quick else _exam(quick, LARGE_EPISODES)
+    found = compare(contestants, world, exam)
     return _ahead("below_best_at_500_nodes_percent", [found])
 
 
@@ -151,7 +166,7 @@ def _traced(contestants: Sequence[Contestant], worlds: Sequence[Scenario], trace
     if traces is None:
         return measured("below_best_on_real_load_percent", NOT_MEASURED, needs="--traces DIR")
     folder = open_traces(traces)
-    exam = Exam(episodes=QUICK_EPISODES if quick else TRACED_EPISODES, traces=traces)
+    exam = _exam(quick, TRACED_EPISODES, traces)
     found = [compare(contestants, world, exam, folder) for world in worlds if not world.gpus.share]
     return _ahead("below_best_on_real_load_percent", found)
 
@@ -159,8 +174,7 @@ def _traced(contestants: Sequence[Contestant], worlds: Sequence[Scenario], trace
 def _ahead(bar: str, found: Sequence[Comparison]) -> Bar:
     smallest = min(-each.to(each.best_baseline).percent for each in found)
     shares = [each.outcomes[each.model].answered_share or 0.0 for each in found]
-    episodes = len(found[0].outcomes[found[0].model].cost)
-    return measured(bar, smallest, episodes=episodes, **_percents(found), answered=round(min(shares), 4))
+    return measured(bar, smallest, **_percents(found), answered=round(min(shares), 4))
 
 
 def _gpu_lists(traces: Path | None, quick: bool) -> Iterator[Bar]:

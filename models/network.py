@@ -20,16 +20,16 @@ _MISSING = list(NODE_FEATURES).index("metric_missing")
 
 class Embedding(NamedTuple):
     nodes: Tensor  # (batch, nodes, hidden)
-    rules: Tensor  # (batch, rules): how much each counts; the first one is what was learned
+    heads: Tensor  # (batch, heads): how much each counts
 
 
 class NodeScorer(nn.Module):
     """Scores of nodes: ``nodes`` (batch, nodes, features), ``pod`` (batch, features), ``mask`` (batch, nodes).
 
     score = sharpness x a linear rule + a network that starts at zero: with a good rule (the first of ``priors``,
-    (rules, features)) learning starts from there, without one it starts from equal scores. Further rules are
-    specialists, which take over where a gate finds that the pod and the candidates look like their world
-    (training/specialists.py). What comes out at nodes outside the mask means nothing.
+    (heads, features)) learning starts from there, without one it starts from equal scores. Rule and last layer are the
+    head. Further heads are specialists, which take over where a gate finds that the pod and the candidates look like
+    their world (training/specialists.py). What comes out at nodes outside the mask means nothing.
     """
 
     def __init__(self, hidden: int = 64, priors: FloatArray | None = None, sharpness: float = 1.0) -> None:
@@ -39,10 +39,10 @@ class NodeScorer(nn.Module):
         self.from_pod = nn.Linear(len(POD_FEATURES), hidden, bias=False)
         self.onward = nn.Linear(hidden, hidden)
         self.from_pool = nn.Linear(2 * hidden, hidden, bias=False)
-        self.score = nn.Linear(hidden, 1, bias=False)
-        rules = 1 if priors is None else len(priors)
-        self.rule = nn.Linear(len(NODE_FEATURES), rules, bias=False)
-        self.gate = nn.Linear(2 * hidden, rules, bias=False)
+        heads = 1 if priors is None else len(priors)
+        self.score = nn.Linear(hidden, heads, bias=False)
+        self.rule = nn.Linear(len(NODE_FEATURES), heads, bias=False)
+        self.gate = nn.Linear(2 * hidden, heads, bias=False)
         self.sharpness = nn.Parameter(torch.tensor(float(sharpness)))
         for zero in (self.score, self.rule, self.gate):
             nn.init.zeros_(zero.weight)
@@ -64,9 +64,8 @@ class NodeScorer(nn.Module):
         return torch.relu(self.from_node(nodes) + self.from_pod(pod).unsqueeze(1))
 
     def from_embedding(self, embedding: Embedding, nodes: Tensor) -> Tensor:
-        ruled = self.sharpness * self.rule(nodes)  # (batch, nodes, rules)
-        learned = ruled[..., :1] + self.score(embedding.nodes)
-        scores: Tensor = (torch.cat([learned, ruled[..., 1:]], dim=-1) @ embedding.rules.unsqueeze(-1)).squeeze(-1)
+        by_head = self.sharpness * self.rule(nodes) + self.score(embedding.nodes)  # (batch, nodes, heads)
+        scores: Tensor = (by_head @ embedding.heads.unsqueeze(-1)).squeeze(-1)
         return scores
 
     def forward(self, nodes: Tensor, pod: Tensor, mask: Tensor) -> Tensor:

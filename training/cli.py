@@ -179,7 +179,7 @@ def tune(
 @app.command()
 def thesis(
     scenario: Annotated[list[str] | None, typer.Option(help="May be given often; else the released ones.")] = None,
-    settings: Annotated[str, typer.Option(help="launch: 2,000 steps; published: 500,000.")] = "launch",
+    settings: Annotated[str, typer.Option(help="launch: 2,000 steps; published: 500,000.")] = "published",
     out: Annotated[Path | None, typer.Option(help="Folder for the weights; else they are released.")] = None,
 ) -> None:
     """Train the two agents of the NetworkTraffic thesis, as baselines."""

@@ -37,6 +37,11 @@ class World(Part):
         "pod",
         description="pod: judged by the dollars its own pod makes (envs/batch_credit.py); cluster: by all dollars",
     )
+    own_head: int = Field(
+        0,
+        ge=0,
+        description="decisions for the search of a head of its own in the end; 0, or with --steps or --minutes: none",
+    )
 
 
 class Network(Part):
@@ -102,9 +107,6 @@ class TrainConfig(Part):
     decisions: int = Field(20_000_000, ge=1, description="how many to learn from; --steps and --minutes override it")
     seed: int = Field(1, ge=0, lt=FIRST_HELD_OUT_SEED, description="of everything that is drawn at random")
     threads: int = Field(2, ge=1, description="of torch and of the simulator; another number, other rounding")
-    specialists: bool = Field(
-        False, description="in the end a scenario's own linear scorer takes over where it is surely cheaper"
-    )
     network: Network = Network()
     credit: Credit = Credit()
     learning: Learning = Learning()

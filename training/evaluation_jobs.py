@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from agent.errors import InputError
@@ -44,13 +45,23 @@ def _part(done: Done, number: int) -> Done:
     return lambda share: done(number + min(share, 1.0))
 
 
-def _over_ray(pieces: Sequence[Piece], address: str, done: Done | None) -> list[Outcome]:
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """Ray, for as long as it is needed; who is connected already stays so."""
     import ray  # of the extra `tune`
 
     mine = not ray.is_initialized()
     if mine:
         _connect(ray, address)
     try:
+        yield ray
+    finally:
+        if mine:
+            ray.shutdown()
+
+
+def _over_ray(pieces: Sequence[Piece], address: str, done: Done | None) -> list[Outcome]:
+    with connected(address) as ray:
         play: Any = ray.remote(max_retries=RETRIES, num_cpus=1)(play_piece)
         waiting = {play.remote(piece): number for number, piece in enumerate(pieces)}
         found: dict[int, Outcome] = {}
@@ -61,9 +72,6 @@ def _over_ray(pieces: Sequence[Piece], address: str, done: Done | None) -> list[
             if done is not None:
                 done(len(found))
         return [found[number] for number in range(len(pieces))]
-    finally:
-        if mine:
-            ray.shutdown()
 
 
 def _connect(ray: Any, address: str) -> None:

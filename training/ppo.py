@@ -49,6 +49,7 @@ class TrainingWorld:
     usd_per_hour: float
     make: TapeMaker = make_tape
     own_account: bool = True  # a decision is judged by its own pod's dollars; else by the cluster's
+    own_head_decisions: int = 0  # for the search of a head of its own (training.head_search)
 
 
 class EpisodicPPO(MaskablePPO):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import typer
+from rich.console import Console
 
 from envs.rewards import DIGEST as WEIGHTS_DIGEST
 from envs.workloads.synthetic import GENERATOR_VERSION
@@ -16,18 +18,27 @@ from training.export import ModelFacts, export
 from training.feature_ranges import FeatureRecorder, Recording, widest
 from training.play import play
 from training.ppo import TrainingWorld, make_stack
-from training.specialists import with_specialists
+from training.specialists import Told, with_specialists
 from training.watching import NetworkScorer
 
 RANGE_EPISODES = 32  # of each scenario
 RANGE_SEED = 800_000
 
 
-def release(checkpoint: Checkpoint, worlds: list[TrainingWorld], folder: Path, kind: Kind = "default") -> Path:
-    """Play every world once more to record the ranges, then export."""
-    scorer = checkpoint.network()
-    if checkpoint.config.specialists:
-        scorer = with_specialists(scorer, worlds, checkpoint.config.seed)
+def release(
+    checkpoint: Checkpoint,
+    worlds: list[TrainingWorld],
+    folder: Path,
+    kind: Kind = "default",
+    minutes: float | None = None,
+    told: Told = lambda text: None,
+) -> Path:
+    """Look for the worlds' own heads, play every world once more to record the ranges, then export.
+
+    ``minutes`` is how long the whole run took until now, if it went on after the checkpoint was made.
+    """
+    began_s = time.monotonic()
+    scorer = with_specialists(checkpoint.network(), worlds, checkpoint.config.seed, told=told)
     recorders = [FeatureRecorder() for _ in worlds]
     for world, recorder in zip(worlds, recorders, strict=True):
         tape = make_stack(world, RANGE_SEED, range(RANGE_EPISODES))
@@ -37,29 +48,34 @@ def release(checkpoint: Checkpoint, worlds: list[TrainingWorld], folder: Path, k
         created=datetime.now(UTC).date(),
         node_features=widest([recorder.node_ranges for recorder in recorders]),
         pod_features=widest([recorder.pod_ranges for recorder in recorders]),
-        training=_facts(checkpoint, worlds),
+        training=_facts(checkpoint, worlds, (minutes or checkpoint.minutes) + (time.monotonic() - began_s) / 60.0),
     )
     export(scorer, folder, facts)
     return folder
 
 
 def worlds_of(config: TrainConfig) -> list[TrainingWorld]:
-    return [TrainingWorld(scenario, 1, 1.0) for scenario in config.scenarios()]
+    return [
+        TrainingWorld(scenario, 1, 1.0, own_head_decisions=world.own_head)
+        for scenario, world in zip(config.scenarios(), config.worlds, strict=True)
+    ]
 
 
 def run(checkpoint: Path, out: Path) -> None:
     """``pilotfish export``: the model of a checkpoint."""
     loaded = load_checkpoint(checkpoint)
-    typer.echo(f"wrote {release(loaded, worlds_of(loaded.config), out)}")
+    with Console(stderr=True).status("exporting") as status:
+        folder = release(loaded, worlds_of(loaded.config), out, told=status.update)
+    typer.echo(f"wrote {folder}")
 
 
-def _facts(checkpoint: Checkpoint, worlds: list[TrainingWorld]) -> TrainingFacts:
+def _facts(checkpoint: Checkpoint, worlds: list[TrainingWorld], minutes: float) -> TrainingFacts:
     return TrainingFacts(
         config_digest=checkpoint.config.digest(),
         scenarios={world.scenario.name: world.scenario.digest() for world in worlds},
         generator_version=GENERATOR_VERSION,
         weights_digest=WEIGHTS_DIGEST,
         seeds=(checkpoint.config.seed,),
-        decisions=checkpoint.decisions,
-        minutes=round(checkpoint.minutes, 1),
+        decisions=checkpoint.decisions + sum(world.own_head_decisions for world in worlds),
+        minutes=round(minutes, 1),
     )

@@ -1,42 +1,43 @@
-"""Where a linear scorer of one world is cheaper than what was learned for all, it takes over there.
+"""Where a head of one world's own is cheaper than what was learned for all, it takes over there.
 
-Learning judges a decision by an account that is good, not perfect (docs/training.md); near the best weights of a world
-its errors outweigh what is left to gain, while the cross-entropy method of training.cem asks for the true cost alone.
-So in the end both play the same episodes of each world, the one that is surely cheaper stays, and a gate
-is taught to tell those worlds from all others by the pod and the candidates alone. It remains one network.
+Each world that asks for it gets a head by training.head_search. Then both play the same new episodes, the one that is
+cheaper stays, and a gate is taught to tell those worlds from all others by the pod and the candidates
+alone. It remains one network.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
 
+import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from agent.cluster import BoolArray, FloatArray
-from agent.features import FeatureArray
-from agent.linear import LinearScorer
-from agent.scorer import FeatureScorer
+from agent.features import NODE_FEATURES, FeatureArray
 from envs.batch_env import BatchEnv
 from envs.workloads.tape import Tape
-from models.linear import load_linear, vector_names
 from models.network import NodeScorer
-from training.play import choose, play
+from training.head_search import Search, costs_of_heads, search_head
+from training.play import choose
 from training.ppo import TrainingWorld, make_stack
 from training.statistics import paired_difference
 from training.watching import NetworkScorer
 
-logger = logging.getLogger(__name__)
-
 SHOWN_SEED, SHOWN_TAPES = 850_000, 64  # what the gate is taught with
-COMPARED_SEED, COMPARED_TAPES = 860_000, 128  # who is cheaper
-LEARNED = 0  # number of the rule that stands for all that was learned
+COMPARED_SEED, COMPARED_TAPES = 860_000, 256  # who is cheaper
+LEARNED = 0  # number of the head that stands for all that was learned
 LOOKED_AT = 0.1  # of the decisions of the tapes that are shown
 STEPS, RATE, BATCH = 1500, 3e-3, 64
 SURE = 3.0  # times as sure as it was taught: half of two orders agrees with neither
+
+Told = Callable[[str], None]  # what is going on, for people
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,44 +52,103 @@ class Rows:
         return len(self.pod)
 
 
-def with_specialists(network: NodeScorer, worlds: Sequence[TrainingWorld], seed: int) -> NodeScorer:
-    """The network with the linear scorers that are cheaper in their own world, and a gate that knows these worlds."""
-    deciding = [specialist(network, world) for world in worlds]
-    if not any(deciding):
+def with_specialists(
+    network: NodeScorer,
+    worlds: Sequence[TrainingWorld],
+    seed: int,
+    search: Search | None = None,
+    told: Told = lambda text: None,
+) -> NodeScorer:
+    """The network with the heads that are cheaper in their own world, and a gate that knows these worlds."""
+    heads = own_heads(network, worlds, search or Search(), told)
+    found = [head for head in heads if head is not None]
+    if not found:
         return network
+    advised = joined(network, found)
+    numbers = np.cumsum([head is not None for head in heads])
+    taught = [LEARNED if head is None else int(number) for head, number in zip(heads, numbers, strict=True)]
     shown = [
-        show(scorer or NetworkScorer(network), make_stack(world, SHOWN_SEED, range(SHOWN_TAPES)), seed)
-        for scorer, world in zip(deciding, worlds, strict=True)
+        show(only(advised, number), make_stack(world, SHOWN_SEED, range(SHOWN_TAPES)), seed)
+        for number, world in zip(taught, worlds, strict=True)
     ]
-    taking_over = [(scorer, rows) for scorer, rows in zip(deciding, shown, strict=True) if scorer is not None]
-    advised = joined(network, [as_sharp(scorer.weights, network, rows) for scorer, rows in taking_over])
-    numbers = np.cumsum([scorer is not None for scorer in deciding])
-    rules = [int(number) if scorer else LEARNED for scorer, number in zip(deciding, numbers, strict=True)]
-    teach(advised, shown, rules, seed)
+    teach(advised, shown, taught, seed)
     return advised
 
 
-def specialist(network: NodeScorer, world: TrainingWorld) -> LinearScorer | None:
-    """The linear scorer of this world, if it is cheaper there than the network by more than the doubt about it."""
-    name = world.scenario.name
-    if name not in vector_names():
-        return None
-    own, tape = load_linear(name), make_stack(world, COMPARED_SEED, range(COMPARED_TAPES))
-    mean, half_width = paired_difference(*(play(each, tape).cost_per_hour for each in (own, NetworkScorer(network))))
-    logger.info("%s: its own linear scorer costs %.3g ± %.3g less than what was learned", name, -mean, half_width)
-    return own if mean < -half_width else None
+def own_heads(
+    network: NodeScorer, worlds: Sequence[TrainingWorld], search: Search, told: Told
+) -> list[FloatArray | None]:
+    """Corrections of the network's head, one for each world; None where it stays as it is.
+
+    Each is looked for in a process of its own, as many at once as there are cores: threads would wait for each
+    other's Python.
+    """
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+        tasks = {
+            index: pool.submit(_called, cloudpickle.dumps(partial(specialist, network, world, search)))
+            for index, world in enumerate(worlds)
+            if world.own_head_decisions
+        }
+        names = {task: worlds[index].scenario.name for index, task in tasks.items()}
+        for task in as_completed(names):
+            told(f"{names[task]}: {task.result()}")
+        found = {index: task.result() for index, task in tasks.items()}
+    return [found[index].head if index in found and found[index].percent < 0 else None for index in range(len(worlds))]
 
 
-def joined(network: NodeScorer, rules: Sequence[FloatArray]) -> NodeScorer:
-    """The same network with these rules beside its own, and a gate that does not know them yet."""
-    learned = network.rule.weight.detach().double().numpy()
-    advised = NodeScorer(network.hidden, np.concatenate([learned[:1], np.stack(rules)]))
-    kept = {name: weights for name, weights in network.state_dict().items() if not name.startswith(("rule.", "gate."))}
-    advised.load_state_dict(advised.state_dict() | kept)
+def _called(search: bytes) -> Specialist:
+    torch.set_num_threads(1)
+    found: Specialist = cloudpickle.loads(search)()
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Specialist:
+    head: FloatArray  # the correction
+    percent: float  # what it costs more than what was learned
+    half_width: float  # of the 95 % interval
+
+    def __str__(self) -> str:
+        return f"a head of its own costs {self.percent:+.2f} ± {self.half_width:.2f} % against what was learned"
+
+
+def specialist(network: NodeScorer, world: TrainingWorld, search: Search) -> Specialist:
+    """The head for this world, and what it costs on new tapes."""
+    head = search_head(network, world, world.own_head_decisions, search)
+    tape = make_stack(world, COMPARED_SEED, range(COMPARED_TAPES))
+    (before, after), _ = costs_of_heads(network, np.array([np.zeros_like(head), head]), tape)
+    mean, half_width = paired_difference(after, before)
+    return Specialist(head, 100.0 * mean / before.mean(), 100.0 * half_width / before.mean())
+
+
+@torch.no_grad()
+def joined(network: NodeScorer, corrections: Sequence[FloatArray]) -> NodeScorer:
+    """The same network with these heads beside its own, and a gate that does not know them yet."""
+    own_rule, own_score = network.rule.weight[:1], network.score.weight[:1]
+    more = torch.from_numpy(np.stack(corrections).astype(np.float32))
+    rules = torch.cat([own_rule, own_rule + more[:, : len(NODE_FEATURES)] / network.sharpness])
+    advised = NodeScorer(network.hidden, rules.numpy())
+    kept = {
+        name: weights
+        for name, weights in network.state_dict().items()
+        if not name.startswith(("rule.", "score.", "gate."))
+    }
+    scores = torch.cat([own_score, own_score + more[:, len(NODE_FEATURES) :]])
+    advised.load_state_dict(advised.state_dict() | kept | {"score.weight": scores})
     return advised
 
 
-def show(scorer: FeatureScorer, tape: Tape, seed: int) -> Rows:
+@torch.no_grad()
+def only(network: NodeScorer, head: int) -> NetworkScorer:
+    """The network as if the gate knew nothing but this head."""
+    alone = NodeScorer(network.hidden, network.rule.weight[head : head + 1].numpy())
+    kept = {name: weights for name, weights in network.state_dict().items() if not name.startswith("gate.")}
+    kept |= {name: kept[name][head : head + 1] for name in ("rule.weight", "score.weight")}
+    alone.load_state_dict(alone.state_dict() | kept)
+    return NetworkScorer(alone)
+
+
+def show(scorer: NetworkScorer, tape: Tape, seed: int) -> Rows:
     """Play the tapes by this scorer and keep some of what it was asked."""
     rng = np.random.default_rng(seed)
     env = BatchEnv(tape, np.arange(len(tape.horizon_s)), threads=1)
@@ -101,32 +161,19 @@ def show(scorer: FeatureScorer, tape: Tape, seed: int) -> Rows:
     return Rows(*(torch.from_numpy(np.concatenate(column)) for column in zip(*kept, strict=True)))
 
 
-def as_sharp(weights: FloatArray, network: NodeScorer, rows: Rows) -> FloatArray:
-    """The rule with as much between the nodes as the network has: only their order ever counted."""
-    with torch.no_grad():
-        learned = network(rows.nodes, rows.pod, rows.mask).numpy()
-        sharpness = float(network.sharpness)
-    return weights * _spread(learned, rows) / _spread(rows.nodes.numpy() @ weights, rows) / sharpness
-
-
-def teach(scorer: NodeScorer, shown: Sequence[Rows], rules: Sequence[int], seed: int) -> None:
-    """The gate alone: which rule decides in each of the worlds that are shown."""
+def teach(scorer: NodeScorer, shown: Sequence[Rows], heads: Sequence[int], seed: int) -> None:
+    """The gate alone: which head decides in each of the worlds that are shown."""
     with torch.no_grad():
         seen = [scorer.together(rows.nodes, rows.pod, rows.mask) for rows in shown]
     drawn = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam(scorer.gate.parameters(), lr=RATE)
     for _ in range(STEPS):
         losses = []
-        for rule, rows in zip(rules, seen, strict=True):
+        for head, rows in zip(heads, seen, strict=True):
             some = rows[torch.randint(len(rows), (BATCH,), generator=drawn)]
-            losses.append(nn.functional.cross_entropy(scorer.gate(some), torch.full((BATCH,), rule)))
+            losses.append(nn.functional.cross_entropy(scorer.gate(some), torch.full((BATCH,), head)))
         optimizer.zero_grad()
         torch.stack(losses).mean().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     with torch.no_grad():
         scorer.gate.weight *= SURE
-
-
-def _spread(scores: FloatArray, rows: Rows) -> float:
-    """How far the scores of a decision's candidates usually lie apart."""
-    return float(np.nanmean(np.nanstd(np.where(rows.mask.numpy(), scores, np.nan), axis=-1)))

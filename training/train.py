@@ -49,7 +49,7 @@ def run(
     as_json: bool,
 ) -> None:
     """Read the options, train, say where the model is."""
-    chosen = overridden(load_config(config), scenarios, steps, seed)
+    chosen = overridden(load_config(config), scenarios, steps, seed, short=minutes is not None)
     make = tape_maker(open_traces(traces))
     if recording is not None:
         chosen, make = recorded_config(recording, out, chosen)
@@ -82,10 +82,20 @@ def train(
         scenario.name: make_stack(TrainingWorld(scenario, 1, 1.0, make), config.watching.seed, numbers)
         for scenario in scenarios
     }
-    watching = watch(config, tapes, linear, lambda text: live.update(text) if live else None)
+
+    def told(text: str) -> None:
+        if live is not None:
+            live.update(text)
+
+    watching = watch(config, tapes, linear, told)
     worlds = [
         TrainingWorld(
-            scenario, world.groups, watching.reference[scenario.name], make, own_account=world.account == "pod"
+            scenario,
+            world.groups,
+            watching.reference[scenario.name],
+            make,
+            own_account=world.account == "pod",
+            own_head_decisions=world.own_head,
         )
         for scenario, world in zip(scenarios, config.worlds, strict=True)
     ]
@@ -100,7 +110,7 @@ def train(
         session.look()
     except KeyboardInterrupt:
         raise InputError(f"stopped; go on with: pilotfish train --out {out} --resume") from None
-    return release(load_checkpoint(out / BEST), worlds, out / MODEL)
+    return release(load_checkpoint(out / BEST), worlds, out / MODEL, minutes=session.minutes, told=told)
 
 
 def first_rule(prior: str) -> FloatArray | None:
@@ -179,12 +189,16 @@ class _Session(BaseCallback):
             self.live.update(self.watching.table(state))
 
 
-def overridden(config: TrainConfig, scenarios: Sequence[str], steps: int | None, seed: int | None) -> TrainConfig:
-    """The configuration with what the command line says."""
+def overridden(
+    config: TrainConfig, scenarios: Sequence[str], steps: int | None, seed: int | None, short: bool = False
+) -> TrainConfig:
+    """The configuration with what the command line says; a run cut short has no time for heads of the worlds' own."""
     content = config.model_dump()
     if scenarios:
         known = {world["scenario"]: world for world in content["worlds"]}
         content["worlds"] = [known.get(name, {"scenario": name}) for name in scenarios]
+    if short or steps is not None:
+        content["worlds"] = [world | {"own_head": 0} for world in content["worlds"]]
     content["decisions"] = config.decisions if steps is None else steps
     content["seed"] = config.seed if seed is None else seed
     return TrainConfig.model_validate(content)

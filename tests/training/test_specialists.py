@@ -1,6 +1,8 @@
-"""A linear scorer takes over in its own world, where it is cheaper, and nowhere else."""
+"""A head of a world's own takes over there, where it is cheaper, and nowhere else."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,12 +13,14 @@ from envs.workloads.scenario import load_scenario
 from models.linear import MIX, load_linear
 from models.network import NodeScorer
 from training import specialists
+from training.head_search import Search
 from training.ppo import TrainingWorld, make_stack
-from training.specialists import LEARNED, Rows, as_sharp, joined, show, teach, with_specialists
+from training.specialists import LEARNED, Rows, joined, only, show, teach, with_specialists
+from training.watching import NetworkScorer
 
 WORLDS = ("deployments", "edge")
 SEED, UNSEEN = 3, 4
-TAUGHT = 1  # the number of the only specialist's rule
+TAUGHT = 1  # the number of the only specialist's head
 
 
 @pytest.fixture(scope="module")
@@ -29,34 +33,57 @@ def learned() -> NodeScorer:
 
 
 @pytest.fixture(scope="module")
-def shown() -> dict[int, list[Rows]]:
+def correction(learned: NodeScorer) -> np.ndarray:
+    """That makes another network of it."""
+    rule = 0.5 * (load_linear("edge").weights - load_linear(MIX).weights)
+    return np.concatenate([rule, np.random.default_rng(2).normal(0.0, 0.1, learned.hidden)])
+
+
+@pytest.fixture(scope="module")
+def shown(learned: NodeScorer) -> dict[int, list[Rows]]:
     """What each world looks like, by the seed of its tapes."""
     worlds = [TrainingWorld(load_scenario(name), 1, 1.0) for name in WORLDS]
     return {
-        seed: [show(load_linear(world.scenario.name), make_stack(world, seed, range(3)), seed=seed) for world in worlds]
+        seed: [show(NetworkScorer(learned), make_stack(world, seed, range(3)), seed=seed) for world in worlds]
         for seed in (SEED, UNSEEN)
     }
 
 
 @pytest.fixture(scope="module")
-def advised(learned: NodeScorer, shown: dict[int, list[Rows]]) -> NodeScorer:
+def advised(learned: NodeScorer, correction: np.ndarray, shown: dict[int, list[Rows]]) -> NodeScorer:
     """With a specialist for edge alone."""
-    edge = as_sharp(load_linear("edge").weights, learned, shown[SEED][1])
-    scorer = joined(learned, [edge])
+    scorer = joined(learned, [correction])
     teach(scorer, shown[SEED], [LEARNED, TAUGHT], seed=1)
     return scorer
 
 
-def chosen(scorer: NodeScorer, rows: Rows) -> np.ndarray:
+def scores(scorer: NodeScorer, rows: Rows) -> np.ndarray:
     with torch.no_grad():
-        scores = torch.where(rows.mask, scorer(rows.nodes, rows.pod, rows.mask), -torch.inf)
-    return scores.argmax(dim=-1).numpy()
+        return torch.where(rows.mask, scorer(rows.nodes, rows.pod, rows.mask), -torch.inf).numpy()
+
+
+def chosen(scorer: NodeScorer, rows: Rows) -> np.ndarray:
+    return scores(scorer, rows).argmax(axis=-1)
+
+
+def test_a_head_is_what_was_learned_and_its_correction(
+    learned: NodeScorer, correction: np.ndarray, shown: dict[int, list[Rows]]
+) -> None:
+    rows = shown[SEED][1]
+    with torch.no_grad():
+        seen = torch.cat([rows.nodes, learned.embed(rows.nodes, rows.pod, rows.mask).nodes], dim=-1).numpy()
+    corrected = scores(learned, rows) + seen @ correction
+    head = only(joined(learned, [correction]), TAUGHT).network
+    np.testing.assert_allclose(scores(head, rows), corrected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        scores(only(joined(learned, [correction]), LEARNED).network, rows), scores(learned, rows)
+    )
 
 
 def test_gate_knows_worlds_on_tapes_that_it_has_not_seen(advised: NodeScorer, shown: dict[int, list[Rows]]) -> None:
-    for rule, rows in zip((LEARNED, TAUGHT), shown[UNSEEN], strict=True):
+    for head, rows in zip((LEARNED, TAUGHT), shown[UNSEEN], strict=True):
         with torch.no_grad():
-            share = advised.embed(rows.nodes, rows.pod, rows.mask).rules[:, rule].mean()
+            share = advised.embed(rows.nodes, rows.pod, rows.mask).heads[:, head].mean()
         assert share > 0.9
 
 
@@ -65,29 +92,16 @@ def test_the_specialist_decides_in_its_world_and_what_was_learned_elsewhere(
 ) -> None:
     deployments, edge = shown[UNSEEN]
     assert (chosen(advised, deployments) == chosen(learned, deployments)).mean() > 0.9
-    wanted = np.where(edge.mask, edge.nodes.numpy() @ load_linear("edge").weights, -np.inf).argmax(axis=-1)
-    assert (chosen(advised, edge) == wanted).mean() > 0.9
+    assert (chosen(advised, edge) == chosen(only(advised, TAUGHT).network, edge)).mean() > 0.9
 
 
-def test_a_specialist_is_made_as_sharp_as_the_network_and_keeps_its_order(
-    learned: NodeScorer, shown: dict[int, list[Rows]]
-) -> None:
-    own, rows = load_linear("edge").weights, shown[SEED][1]
-    made = as_sharp(own, learned, rows)
-    np.testing.assert_allclose(made / np.linalg.norm(made), own / np.linalg.norm(own))
-    with torch.no_grad():
-        scores = learned(rows.nodes, rows.pod, rows.mask).numpy()
-    linear = float(learned.sharpness) * rows.nodes.numpy() @ made
-    spreads = [np.nanstd(np.where(rows.mask, each, np.nan), axis=-1).mean() for each in (linear, scores)]
-    assert spreads[0] == pytest.approx(spreads[1], rel=1e-3)
-
-
-def test_only_a_scorer_that_is_surely_cheaper_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specialists, "COMPARED_TAPES", 6)
+def test_only_a_head_that_is_cheaper_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(specialists, "SHOWN_TAPES", 2)
     monkeypatch.setattr(specialists, "STEPS", 20)
-    worlds = [TrainingWorld(load_scenario(name), 1, 1.0) for name in WORLDS]
+    few = Search(population=4, generation=1)
+    worlds = [TrainingWorld(load_scenario(name), 1, 1.0, own_head_decisions=1) for name in WORLDS]
     bad = NodeScorer(8, -load_linear(MIX).weights[None])  # prefers what the mix avoids
+    assert with_specialists(bad, worlds, 1, few).rule.weight.shape == (3, len(NODE_FEATURES))
+    assert with_specialists(bad, [replace(world, own_head_decisions=0) for world in worlds], 1, few) is bad
     good = NodeScorer(8, load_linear("edge").weights[None])
-    assert with_specialists(bad, worlds, seed=1).rule.weight.shape == (3, len(NODE_FEATURES))
-    assert with_specialists(good, worlds[1:], seed=1) is good
+    assert with_specialists(good, worlds[1:], 1, Search(population=4, generation=1, first_spread=3.0)) is good
