@@ -23,7 +23,7 @@ EXTRA_OF_MODULE = {
     **dict.fromkeys(("fastapi", "onnxruntime", "orjson", "prometheus_client", "pydantic_settings", "uvicorn"), "serve"),
     **dict.fromkeys(("httptools", "kubernetes", "msgspec", "prometheus_api_client", "requests", "urllib3"), "serve"),
     **dict.fromkeys(("gymnasium", "matplotlib", "numba", "onnx", "polars", "pyarrow", "scipy"), "train"),
-    **dict.fromkeys(("sb3_contrib", "stable_baselines3", "tensorboard", "torch"), "train"),
+    **dict.fromkeys(("cloudpickle", "sb3_contrib", "stable_baselines3", "tensorboard", "torch"), "train"),
     "ray": "tune",
     "opentelemetry": "otel",
 }

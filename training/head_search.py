@@ -29,7 +29,6 @@ from training.ppo import TrainingWorld, make_stack
 
 NODES_AT_ONCE = 20_000  # over all clusters that are played together: bounds the memory
 LOOKS, LOOKED_AT_TAPES = 40, 16  # to find out how far the inputs of the head lie apart
-TRIED_DECISIONS = 200_000  # of each start, to choose where to start from
 FEWEST_EPISODES = 4  # in a generation
 AVERAGED_FROM = 0.6  # of the decisions: the means of the generations after it are averaged, as each of them jitters
 LEAST_SPREAD, SPREAD_FLOOR = 1e-4, 0.01  # an input that differs by less than the first is left alone
@@ -47,6 +46,8 @@ class Search:
     step: float = 0.5  # how far mean and spread move to those of the elite
     first_spread: float = 0.1
     last_spread: float = 0.015  # the least one, when all decisions are spent
+    tried: int = 200_000  # decisions of each start, to choose where to start from
+    compared: int = 256  # new tapes, on which the head that was found meets what was learned
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def search_head(network: NodeScorer, world: TrainingWorld, decisions: int, searc
     used = units.per_unit > 0
     episode = _decisions_of_an_episode(network, world)
     episodes = max(round(search.generation / (search.population * episode)), FEWEST_EPISODES)
-    mean = units.corrections(_start(network, world, max(round(TRIED_DECISIONS / episode), FEWEST_EPISODES)))
+    mean = units.corrections(_start(network, world, max(round(search.tried / episode), FEWEST_EPISODES)))
     spread = search.first_spread * used
     rng = np.random.default_rng(SEED)
     spent, generation, later = 0, 0, []

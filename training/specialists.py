@@ -31,7 +31,7 @@ from training.statistics import paired_difference
 from training.watching import NetworkScorer
 
 SHOWN_SEED, SHOWN_TAPES = 850_000, 64  # what the gate is taught with
-COMPARED_SEED, COMPARED_TAPES = 860_000, 256  # who is cheaper
+COMPARED_SEED = 860_000  # who is cheaper
 LEARNED = 0  # number of the head that stands for all that was learned
 LOOKED_AT = 0.1  # of the decisions of the tapes that are shown
 STEPS, RATE, BATCH = 1500, 3e-3, 64
@@ -115,7 +115,7 @@ class Specialist:
 def specialist(network: NodeScorer, world: TrainingWorld, search: Search) -> Specialist:
     """The head for this world, and what it costs on new tapes."""
     head = search_head(network, world, world.own_head_decisions, search)
-    tape = make_stack(world, COMPARED_SEED, range(COMPARED_TAPES))
+    tape = make_stack(world, COMPARED_SEED, range(search.compared))
     (before, after), _ = costs_of_heads(network, np.array([np.zeros_like(head), head]), tape)
     mean, half_width = paired_difference(after, before)
     return Specialist(head, 100.0 * mean / before.mean(), 100.0 * half_width / before.mean())

@@ -21,7 +21,8 @@ def test_the_first_useful_model_is_learned_from_nothing_and_judged_by_every_heur
     config = training.from_nothing(load_config("default"))
     assert config.network.prior == "none"
     assert config.watching.baselines == list(SCORERS)
-    assert config.worlds == load_config("default").worlds
+    assert [world.scenario for world in config.worlds] == [world.scenario for world in load_config("default").worlds]
+    assert not any(world.own_head for world in config.worlds)  # the first model is there long before
 
 
 @pytest.mark.parametrize(

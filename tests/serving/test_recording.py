@@ -44,6 +44,7 @@ def record(decider, tmp_path, counted):
         recorder.start()
         happens()
         recorder.stop()
+        recorder._thread.join(10.0)  # stop waits for a second only: on a busy machine the last of it takes longer
         assert not recorder._thread.is_alive()
         return list(read_recording(tmp_path / "recording"))
 

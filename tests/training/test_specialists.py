@@ -98,10 +98,13 @@ def test_the_specialist_decides_in_its_world_and_what_was_learned_elsewhere(
 def test_only_a_head_that_is_cheaper_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(specialists, "SHOWN_TAPES", 2)
     monkeypatch.setattr(specialists, "STEPS", 20)
-    few = Search(population=4, generation=1)
+    few = Search(population=4, generation=1, tried=1, compared=8)
     worlds = [TrainingWorld(load_scenario(name), 1, 1.0, own_head_decisions=1) for name in WORLDS]
     bad = NodeScorer(8, -load_linear(MIX).weights[None])  # prefers what the mix avoids
     assert with_specialists(bad, worlds, 1, few).rule.weight.shape == (3, len(NODE_FEATURES))
     assert with_specialists(bad, [replace(world, own_head_decisions=0) for world in worlds], 1, few) is bad
     good = NodeScorer(8, load_linear("edge").weights[None])
-    assert with_specialists(good, worlds[1:], 1, Search(population=4, generation=1, first_spread=3.0)) is good
+    assert (
+        with_specialists(good, worlds[1:], 1, Search(population=4, generation=1, first_spread=3.0, tried=1, compared=8))
+        is good
+    )
