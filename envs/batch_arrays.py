@@ -46,7 +46,7 @@ NODE = rows(
     # of the pod that waits
     " siblings siblings_in_zone sibling_rtt_ms",
 )
-POD_STATE = rows("POD_STATE", "node known_node devices known_devices")
+POD_STATE = rows("POD_STATE", "node known_node devices known_devices kills")
 RUN = rows("RUN", "cpu memory rx tx")  # of a running pod, at load 1: every tick reads these
 RUN_MORE = rows("RUN_MORE", "soft_ms hard_ms bound_at_s expected_cpu expected_memory expected_rx expected_tx")
 RUN_AT = rows("RUN_AT", "node app")
@@ -85,7 +85,7 @@ class Live(NamedTuple):
     pod_left_s: NDArray[np.float64]  # (clusters, pods): what a waiting pod still has to run
     pod_credit: NDArray[np.float32]  # (clusters, pods, nodes): what each pod costs on each (batch_credit), or no room
     waiting: NDArray[np.int16]  # (clusters, queue)
-    waiting_since_s: NDArray[np.float64]  # (clusters, queue)
+    waiting_since_s: NDArray[np.float64]  # (clusters, queue); in the future: until then the pod stays away
     unseen: NDArray[np.int32]  # (clusters, UNSEEN, limit)
     ring: NDArray[np.float64]  # (clusters, RINGS, scrapes, nodes)
     ring_present: NDArray[np.bool_]  # (clusters, scrapes, nodes)

@@ -24,7 +24,7 @@ from envs import (
 from envs.batch_arrays import COUNT, TAPE_NODE, TAPE_POD
 from envs.batch_describing import describe
 from envs.batch_encode import encode_cluster
-from envs.batch_placing import accepts, decide, feasible, place, show
+from envs.batch_placing import accepts, decide, place, show, to_place
 from envs.batch_rules import compiled, first_node
 from envs.batch_ticking import advance, maintain
 from envs.dynamics.world import LONG_AGO_S
@@ -38,7 +38,7 @@ LOOK = -3  # an action that changes nothing
 def until_decision(L, T, c, t):
     while not L.count[c, COUNT.done]:
         while L.count[c, COUNT.offered] < L.count[c, COUNT.waiting]:
-            if feasible(L, T, c, t, L.waiting[c, L.count[c, COUNT.offered]]) > 0:
+            if to_place(L, T, c, t):
                 return
             L.count[c, COUNT.offered] += 1
         advance(L, T, c, t)

@@ -22,7 +22,7 @@ from envs.batch_arrays import COUNT
 from envs.batch_describing import describe
 from envs.batch_encode import F, encode_cluster, room
 from envs.batch_env import BatchEnv
-from envs.batch_placing import decide, feasible
+from envs.batch_placing import decide, to_place
 from envs.batch_rules import compiled
 from envs.batch_ticking import advance
 from envs.kernel_cache import digest
@@ -65,7 +65,7 @@ def until_decision_before(L, T, c, t, until_s):
     """batch_kernels.until_decision, but no further than this; says whether a pod is there to be placed."""
     while not L.count[c, COUNT.done] and L.clock_s[c] < until_s:
         while L.count[c, COUNT.offered] < L.count[c, COUNT.waiting]:
-            if feasible(L, T, c, t, L.waiting[c, L.count[c, COUNT.offered]]) > 0:
+            if to_place(L, T, c, t):
                 return True
             L.count[c, COUNT.offered] += 1
         advance(L, T, c, t)

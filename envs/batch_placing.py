@@ -77,6 +77,15 @@ def feasible(L, T, c, t, pod):
 
 
 @compiled
+def to_place(L, T, c, t):
+    """Whether the pod that is offered has not to stay away any more, and has a candidate."""
+    offered = L.count[c, COUNT.offered]
+    if L.waiting_since_s[c, offered] > L.clock_s[c]:
+        return False
+    return feasible(L, T, c, t, L.waiting[c, offered]) > 0
+
+
+@compiled
 def count_known(L, T, c, t, pod, sign):
     """Knowledge._count."""
     node = L.pod_state[c, pod, POD_STATE.known_node]

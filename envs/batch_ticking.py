@@ -21,6 +21,7 @@ from envs.batch_latency import violation
 from envs.batch_placing import keep, release
 from envs.batch_rules import (
     active_price_usd_per_hour,
+    back_off_s,
     carried,
     compiled,
     lost,
@@ -173,7 +174,9 @@ def kill(L, T, c, t):
                 break
             used_mib -= L.run[c, slot, RUN.memory]
             L.terms[c, KILLS] += 1
-            requeue(L, T, c, t, slot)
+            pod = L.running[c, slot]
+            L.pod_state[c, pod, POD_STATE.kills] += 1
+            requeue(L, T, c, t, slot, back_off_s(L.pod_state[c, pod, POD_STATE.kills]))
             killed = True
     if killed:
         drop_evicted(L, c)
@@ -192,20 +195,20 @@ def worst(L, T, c, t, node):
 
 
 @compiled
-def requeue(L, T, c, t, slot):
+def requeue(L, T, c, t, slot, away_s):
     pod = L.running[c, slot]
     L.pod_left_s[c, pod] = max(L.run_ends_at_s[c, slot] - L.clock_s[c], 0.0)
     release(L, T, c, t, pod)
-    queue(L, c, pod)
+    queue(L, c, pod, away_s)
 
 
 @compiled
-def queue(L, c, pod):
+def queue(L, c, pod, away_s):
     if L.count[c, COUNT.waiting] >= QUEUE_LIMIT:
         L.terms[c, FAILURES] += 1
         return
     L.waiting[c, L.count[c, COUNT.waiting]] = pod
-    L.waiting_since_s[c, L.count[c, COUNT.waiting]] = L.clock_s[c]
+    L.waiting_since_s[c, L.count[c, COUNT.waiting]] = L.clock_s[c] + away_s
     L.count[c, COUNT.waiting] += 1
 
 
@@ -231,7 +234,7 @@ def maintain(L, T, c, t):
         return
     for slot in range(L.count[c, COUNT.running]):
         if not L.schedulable[c, L.run_at[c, slot, RUN_AT.node]]:
-            requeue(L, T, c, t, slot)
+            requeue(L, T, c, t, slot, 0.0)
     drop_evicted(L, c)
 
 
@@ -257,7 +260,7 @@ def arrive(L, T, c, t):
     pod = L.count[c, COUNT.arrived]
     while pod < T.pod.shape[1] and T.pod[t, pod, TAPE_POD.arrival_s] <= L.clock_s[c]:
         L.pod_left_s[c, pod] = T.pod[t, pod, TAPE_POD.duration_s]  # the tape may have been exchanged
-        queue(L, c, pod)
+        queue(L, c, pod, 0.0)
         pod += 1
     L.count[c, COUNT.arrived] = pod
 

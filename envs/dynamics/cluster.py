@@ -21,7 +21,7 @@ from envs.workloads.tape import Tape
 @dataclass(slots=True)
 class Waiting:
     pod: int
-    since_s: float
+    since_s: float  # in the future: until then it stays away
 
 
 class Cluster:
@@ -32,6 +32,7 @@ class Cluster:
         self.running: list[Placement] = []
         self.waiting: list[Waiting] = []
         self.remaining_s = tape.pod_duration_s.astype(np.float64)
+        self.killed = np.zeros(tape.pod_slots, dtype=np.int64)  # how often each pod was
         self.schedulable = tape.node_cpu_millicores > 0
         self.cpu_allocated_millicores = np.zeros(tape.node_slots)
         self.memory_allocated_mib = np.zeros(tape.node_slots)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+FIRST_BACK_OFF_S, MOST_BACK_OFF_S = 10.0, 300.0  # as the kubelet restarts a container that was killed
+
 
 def carried(offered: float, capacity: float) -> float:
     """A NIC or a CPU delivers at most its capacity; metrics see only this."""
@@ -23,6 +25,11 @@ def carried_ratio(offered: float, capacity: float) -> float:
 def oom_badness_mib(used_mib: float, request_mib: float) -> float:
     """The kernel kills first what is furthest above its request."""
     return used_mib - request_mib
+
+
+def back_off_s(kills: int) -> float:
+    """How long a pod stays away after it was killed for the so-manieth time: twice as long each time."""
+    return min(FIRST_BACK_OFF_S * 2.0 ** (kills - 1), MOST_BACK_OFF_S)
 
 
 def latency_violation(latency_ms: float, soft_ms: float, hard_ms: float) -> float:

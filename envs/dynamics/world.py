@@ -6,7 +6,8 @@ reaches ``state`` and ``demand``. The batch environment does the same in arrays,
 Order within a tick: the loads of the interval that begins now are computed from the pods that run; costs and
 counters are added up; memory over capacity kills; the clock moves; pods end; maintenance starts and ends;
 pods arrive; pods that waited too long are given up; metrics are scraped; scrapes that are due become visible.
-Then waiting pods are offered for a decision, in order; one without a candidate waits for the next tick.
+Then waiting pods are offered for a decision, in order; one without a candidate waits for the next tick, and one that
+was killed stays away for a while, each time for longer, as the kubelet backs off.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from agent.errors import InputError
 from envs.dynamics import costs, loading, observing
 from envs.dynamics.accounting import account
 from envs.dynamics.cluster import Cluster, Waiting
-from envs.dynamics.contention import oom_badness_mib
+from envs.dynamics.contention import back_off_s, oom_badness_mib
 from envs.dynamics.knowledge import Knowledge, Placement
 from envs.dynamics.loading import Loads
 from envs.workloads.tape import Tape
@@ -99,9 +100,10 @@ class World(Cluster):
     def _until_decision(self) -> None:
         while not self.done:
             while self.offered < len(self.waiting):
-                self.mask = self.feasible(self.pod)
-                if self.mask.any():
-                    return
+                if self.waiting[self.offered].since_s <= self.clock_s:
+                    self.mask = self.feasible(self.pod)
+                    if self.mask.any():
+                        return
                 self.offered += 1
             self._advance()
 
@@ -169,7 +171,7 @@ class World(Cluster):
         return bool(clock_s >= self.knowledge.scraped * self.tape.scrape_interval_s)
 
     def _kill(self, loads: Loads) -> None:
-        """Memory over capacity: the pod furthest above its request goes back to the queue."""
+        """Memory over capacity: the pod furthest above its request is stopped, and comes back after a while."""
         for node in range(self.nodes):
             used_mib = loads.memory_mib[node]
             while used_mib > self.tape.node_memory_mib[node]:
@@ -178,7 +180,9 @@ class World(Cluster):
                     break
                 used_mib -= loads.pod_memory_mib[victim]
                 self.terms[costs.KILLS] += 1
-                self._requeue(self.running[victim])
+                pod = self.running[victim].pod
+                self.killed[pod] += 1
+                self._requeue(self.running[victim], back_off_s(int(self.killed[pod])))
         self._drop_evicted()
 
     def _worst(self, loads: Loads, node: int) -> int | None:
@@ -192,23 +196,23 @@ class World(Cluster):
                 worst, badness = index, this
         return worst
 
-    def _requeue(self, placement: Placement) -> None:
+    def _requeue(self, placement: Placement, away_s: float = 0.0) -> None:
         """Off its node and back to the end of the queue, with the time it still has to run."""
         self.remaining_s[placement.pod] = max(placement.ends_at_s - self.clock_s, 0.0)
         self._release(placement)
         placement.node = -1
-        self._queue(placement.pod)
+        self._queue(placement.pod, away_s)
 
     def _release(self, placement: Placement) -> None:
         """The pod has left its node; the watch shows it at once."""
         self.vacate(placement)
         self.knowledge.forget(placement)
 
-    def _queue(self, pod: int) -> None:
+    def _queue(self, pod: int, away_s: float = 0.0) -> None:
         if len(self.waiting) >= QUEUE_LIMIT:
             self.terms[costs.FAILURES] += 1
             return
-        self.waiting.append(Waiting(pod, self.clock_s))
+        self.waiting.append(Waiting(pod, self.clock_s + away_s))
 
     def _drop_evicted(self) -> None:
         self.running = [placement for placement in self.running if placement.node >= 0]

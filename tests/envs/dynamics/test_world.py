@@ -7,6 +7,7 @@ import pytest
 
 from agent.errors import InputError
 from envs.dynamics import costs
+from envs.dynamics.contention import back_off_s
 from envs.dynamics.world import QUEUE_LIMIT, World
 from envs.workloads.synthetic import make_tape
 
@@ -221,8 +222,23 @@ def test_memory_over_capacity_kills_the_pod_furthest_above_its_request(hand_tape
     world.step(0)
     terms = world.step(0)
     assert cost(terms)["memory_kills"] == 1.0
-    assert (world.clock_s, world.pod, waiting_pods(world)) == (6.0, 1, [1])
+    assert (world.clock_s, world.pod, waiting_pods(world)) == (15.0, 1, [1])  # away for ten seconds
     assert [placement.pod for placement in world.running] == [0, 2]
+
+
+def test_pod_that_is_killed_again_stays_away_twice_as_long_and_waits_all_the_while(hand_tape):
+    tape = hand_tape(nodes=1, pods=1, pod_arrival_s=[5.0], node_background_memory_mib=9000.0, pending_timeout_s=15.0)
+    world = World(tape)
+    terms = world.step(0)  # one second on the node, nine away: no more than the timeout, which begins after that
+    assert (world.clock_s, cost(terms)["pending_time"], cost(terms)["memory_kills"]) == (15.0, 9.0, 1.0)
+    world.step(0)
+    assert world.clock_s == 35.0
+    world.step(0)
+    assert (world.clock_s, world.killed[0]) == (75.0, 3)
+
+
+def test_pod_is_away_for_five_minutes_at_most():
+    assert [back_off_s(kills) for kills in (1, 2, 5, 6, 400)] == [10.0, 20.0, 160.0, 300.0, 300.0]
 
 
 def test_kills_go_on_until_the_rest_fits_and_stop_at_the_background(hand_tape):
