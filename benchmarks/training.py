@@ -80,8 +80,7 @@ def _first_useful(quick: bool) -> Bar:
 
 def from_nothing(config: TrainConfig) -> TrainConfig:
     """The same run without a linear scorer to begin with, watched closely, against every heuristic."""
-    content = config.model_dump()
-    content["worlds"] = [world | {"own_head": 0} for world in content["worlds"]]
+    content = config.without_heads().model_dump()
     content["network"] |= {"prior": NONE}
     content["watching"] |= {"every": 4, "episodes": 24, "baselines": list(SCORERS)}
     content["threads"] = THREADS

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from agent.cluster import FloatArray
+from agent.cluster import FloatArray, IntArray
 from agent.errors import InputError
 from agent.features import NODE_FEATURES
 from agent.heuristics.expected_utilisation import ExpectedUtilisation
@@ -33,6 +33,7 @@ from envs.workloads.scenario import Scenario, load_scenario, scenario_names
 from envs.workloads.synthetic import GENERATOR_VERSION, make_tapes
 from envs.workloads.tape import Tape
 from models.linear import MIX, load_linear, read_vectors, write_vectors
+from training.cross_entropy import costs_on_every_episode, elite_size, towards_elite
 from training.play import play
 from training.worlds import limited
 
@@ -164,30 +165,25 @@ def generations(
 
 def _move(cloud: Cloud, drawn: FloatArray, ratio: FloatArray, share: float, search: Search) -> None:
     """Towards the elite, with a least spread that shrinks as the budget is used up."""
-    elite = drawn[np.argsort(ratio)[: max(int(search.elite_share * len(drawn)), 2)]]
-    cloud.mean = cloud.mean + search.step * (elite.mean(axis=0) - cloud.mean)
-    cloud.spread = cloud.spread + search.step * (elite.std(axis=0) - cloud.spread)
+    cloud.mean, cloud.spread = towards_elite(cloud.mean, cloud.spread, drawn, ratio, search.elite_share, search.step)
     floor = search.noise * (search.last_noise / search.noise) ** min(share, 1.0)
     length = max(float(np.sqrt((cloud.mean**2).mean())), 0.1)
     cloud.spread = np.where(cloud.spread > 0, np.maximum(cloud.spread, floor * length), 0.0)
     cloud.generations += 1
-    cloud.history.append(float(np.sort(ratio)[: len(elite)].mean()))
+    cloud.history.append(float(np.sort(ratio)[: elite_size(len(drawn), search.elite_share)].mean()))
 
 
 def costs_of(weights: FloatArray, tape: Tape) -> tuple[FloatArray, int]:
     """Dollars an hour of each vector on each episode, (vectors, episodes), and the decisions that it took."""
-    episodes = len(tape.horizon_s)
-    vector, episode = np.divmod(np.arange(len(weights) * episodes), episodes)
-    at_once = max(NODES_AT_ONCE // tape.node_slots, 1)
-    cost, decisions = np.empty(len(vector)), 0
-    for first in range(0, len(vector), at_once):
-        some = slice(first, first + at_once)
-        env = BatchEnv(tape, episode[some])
+
+    def played(vector: IntArray, episode: IntArray) -> tuple[FloatArray, int]:
+        env = BatchEnv(tape, episode)
         began_s = env.clock_s.copy()
-        usd = weighted_cost(play_linear(env, weights, vector[some]))
-        cost[some] = usd / np.maximum((env.clock_s - began_s) / SECONDS_PER_HOUR, 1e-9)
-        decisions += int(env.decisions.sum())
-    return cost.reshape(len(weights), episodes), decisions
+        usd = weighted_cost(play_linear(env, weights, vector))
+        hours = np.maximum((env.clock_s - began_s) / SECONDS_PER_HOUR, 1e-9)
+        return np.asarray(usd / hours), int(env.decisions.sum())
+
+    return costs_on_every_episode(len(weights), tape, NODES_AT_ONCE, played)
 
 
 def usual_cost(tape: Tape) -> FloatArray:

@@ -116,6 +116,10 @@ class TrainConfig(Part):
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
+    def without_heads(self) -> TrainConfig:
+        """The same for a run that has no time to search for heads of the worlds' own."""
+        return self.model_copy(update={"worlds": [world.model_copy(update={"own_head": 0}) for world in self.worlds]})
+
     def scenarios(self) -> list[Scenario]:
         return [limited(load_scenario(world.scenario), self.most_nodes) for world in self.worlds]
 

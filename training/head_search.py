@@ -3,27 +3,32 @@
 Learning judges a decision by an account that is good, not perfect (docs/training.md); near the best weights of a world
 its errors outweigh what is left to gain. A search has no such errors, and the head of a network, its linear rule and
 its last layer, has few enough weights for one. A generation draws corrections of the head, plays all of them on the
-same fresh episodes and moves towards the cheapest. Weights are searched in units in which each of them tells the
-candidates of a decision apart as much as the whole network does.
+same fresh episodes and moves towards the cheapest; pods that ask for GPUs are placed by the released model for them, as
+they are when it is served. Weights are searched in units in which each of them tells the candidates of a decision apart
+as much as the whole network does.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from agent.cluster import BoolArray, FloatArray, IntArray
-from agent.features import NODE_FEATURES
+from agent.features import NODE_FEATURES, POD_FEATURES, Encoding
 from agent.scorer import neutral_where_missing
 from envs.batch_env import BatchEnv
 from envs.dynamics.costs import SECONDS_PER_HOUR, TERMS
 from envs.rewards import weighted_cost
 from envs.workloads.tape import Tape
 from models.linear import MIX, load_linear, vector_names
+from models.manifest import RELEASED
 from models.network import NodeScorer
+from models.onnx_scorer import OnnxScorer
+from training.cross_entropy import costs_on_every_episode, towards_elite
 from training.play import best
 from training.ppo import TrainingWorld, make_stack
 
@@ -34,6 +39,7 @@ AVERAGED_FROM = 0.6  # of the decisions: the means of the generations after it a
 LEAST_SPREAD, SPREAD_FLOOR = 1e-4, 0.01  # an input that differs by less than the first is left alone
 SEED = 840_000  # of the tapes, and of what is drawn
 _MISSING = list(NODE_FEATURES).index("metric_missing")
+_GPU_REQUEST = list(POD_FEATURES).index("gpu_request")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ def search_head(network: NodeScorer, world: TrainingWorld, decisions: int, searc
     episode = _decisions_of_an_episode(network, world)
     episodes = max(round(search.generation / (search.population * episode)), FEWEST_EPISODES)
     mean = units.corrections(_start(network, world, max(round(search.tried / episode), FEWEST_EPISODES)))
-    spread = search.first_spread * used
+    spread: FloatArray = np.where(used, search.first_spread, 0.0)
     rng = np.random.default_rng(SEED)
     spent, generation, later = 0, 0, []
     while spent < decisions:
@@ -75,9 +81,7 @@ def search_head(network: NodeScorer, world: TrainingWorld, decisions: int, searc
         drawn = mean + np.concatenate([half, -half])
         tape = make_stack(world, SEED, range(generation * episodes, (generation + 1) * episodes))
         cost, played = costs_of_heads(network, drawn * units.per_unit, tape)
-        elite = drawn[np.argsort(cost.mean(axis=1))[: max(int(search.elite_share * len(drawn)), 2)]]
-        mean = mean + search.step * (elite.mean(axis=0) - mean)
-        spread = spread + search.step * (elite.std(axis=0) - spread)
+        mean, spread = towards_elite(mean, spread, drawn, cost.mean(axis=1), search.elite_share, search.step)
         spent, generation = spent + played, generation + 1
         share = min(spent / decisions, 1.0)
         if share >= AVERAGED_FROM:
@@ -89,16 +93,12 @@ def search_head(network: NodeScorer, world: TrainingWorld, decisions: int, searc
 
 def costs_of_heads(network: NodeScorer, corrections: FloatArray, tape: Tape) -> tuple[FloatArray, int]:
     """Dollars an hour of the network with each correction on each episode, (corrections, episodes), and decisions."""
-    episodes = len(tape.horizon_s)
-    which, episode = np.divmod(np.arange(len(corrections) * episodes), episodes)
-    at_once = max(NODES_AT_ONCE // tape.node_slots, 1)
     heads = torch.from_numpy(corrections.astype(np.float32))
-    cost, decisions = np.empty(len(which)), 0
-    for first in range(0, len(which), at_once):
-        some = slice(first, first + at_once)
-        cost[some], played = _played(network, heads[torch.from_numpy(which[some])], tape, episode[some])
-        decisions += played
-    return cost.reshape(len(corrections), episodes), decisions
+
+    def played(which: IntArray, episodes: IntArray) -> tuple[FloatArray, int]:
+        return _played(network, heads[torch.from_numpy(which)], tape, episodes)
+
+    return costs_on_every_episode(len(corrections), tape, NODES_AT_ONCE, played)
 
 
 def _played(network: NodeScorer, heads: Tensor, tape: Tape, episodes: IntArray) -> tuple[FloatArray, int]:
@@ -110,12 +110,21 @@ def _played(network: NodeScorer, heads: Tensor, tape: Tape, episodes: IntArray) 
         encoding, candidates = env.encode(), env.candidates()[going_on]
         nodes, pod = encoding.nodes[going_on], encoding.pod[going_on]
         scores = _scores(network, heads[going_on], *map(torch.from_numpy, (nodes, pod, candidates)))
+        (asks,) = (pod[:, _GPU_REQUEST] > 0).nonzero()
+        if len(asks) and (gpu := _gpu_model()) is not None:
+            scores[asks] = gpu.rate(Encoding(nodes[asks], pod[asks]), candidates[asks])
         held = neutral_where_missing(scores, candidates, nodes[..., _MISSING] > 0)
         chosen = np.zeros(env.clusters, dtype=np.int64)
         chosen[going_on] = best(held, candidates, rng)
         terms += env.step(chosen)
     hours = (env.clock_s - began_s) / SECONDS_PER_HOUR
     return np.asarray(weighted_cost(terms) / np.maximum(hours, 1e-9)), int(env.decisions.sum())
+
+
+@cache
+def _gpu_model() -> OnnxScorer | None:
+    folder = RELEASED / "gpu"
+    return OnnxScorer.load(folder) if folder.is_dir() else None
 
 
 @torch.no_grad()

@@ -8,8 +8,9 @@ alone. It remains one network.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
@@ -83,7 +84,7 @@ def own_heads(
     Each is looked for in a process of its own, as many at once as there are cores: threads would wait for each
     other's Python.
     """
-    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+    with _stopping_at_once(ProcessPoolExecutor(os.cpu_count(), get_context("spawn"))) as pool:
         tasks = {
             index: pool.submit(_called, cloudpickle.dumps(partial(specialist, network, world, search)))
             for index, world in enumerate(worlds)
@@ -94,6 +95,15 @@ def own_heads(
             told(f"{names[task]}: {task.result()}")
         found = {index: task.result() for index, task in tasks.items()}
     return [found[index].head if index in found and found[index].percent < 0 else None for index in range(len(worlds))]
+
+
+@contextmanager
+def _stopping_at_once(pool: ProcessPoolExecutor) -> Iterator[ProcessPoolExecutor]:
+    """Ctrl-C reaches the processes, too; what has not begun then never does."""
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _called(search: bytes) -> Specialist:

@@ -108,9 +108,9 @@ def train(
         left = max(config.decisions - model.num_timesteps, 0)  # stable-baselines3 adds those made before
         model.learn(left, callback=session, reset_num_timesteps=before is None)
         session.look()
+        return release(load_checkpoint(out / BEST), worlds, out / MODEL, minutes=session.minutes, told=told)
     except KeyboardInterrupt:
         raise InputError(f"stopped; go on with: pilotfish train --out {out} --resume") from None
-    return release(load_checkpoint(out / BEST), worlds, out / MODEL, minutes=session.minutes, told=told)
 
 
 def first_rule(prior: str) -> FloatArray | None:
@@ -193,12 +193,10 @@ def overridden(
     config: TrainConfig, scenarios: Sequence[str], steps: int | None, seed: int | None, short: bool = False
 ) -> TrainConfig:
     """The configuration with what the command line says; a run cut short has no time for heads of the worlds' own."""
-    content = config.model_dump()
+    content = (config.without_heads() if short or steps is not None else config).model_dump()
     if scenarios:
         known = {world["scenario"]: world for world in content["worlds"]}
         content["worlds"] = [known.get(name, {"scenario": name}) for name in scenarios]
-    if short or steps is not None:
-        content["worlds"] = [world | {"own_head": 0} for world in content["worlds"]]
     content["decisions"] = config.decisions if steps is None else steps
     content["seed"] = config.seed if seed is None else seed
     return TrainConfig.model_validate(content)

@@ -9,8 +9,11 @@ import torch
 from agent.features import NODE_FEATURES
 from envs.workloads.scenario import load_scenario
 from models.linear import MIX, load_linear
+from models.manifest import RELEASED
 from models.network import NodeScorer
+from models.onnx_scorer import OnnxScorer
 from training import head_search
+from training.as_served import ByGpus
 from training.head_search import Search, costs_of_heads, search_head, units_of
 from training.play import play
 from training.ppo import TrainingWorld, make_stack
@@ -44,6 +47,17 @@ def test_costs_are_those_of_the_networks_played_one_by_one(world: TrainingWorld)
     played = [play(scorer, tape) for scorer in (NetworkScorer(learned), corrected)]
     np.testing.assert_allclose(cost, [each.cost_per_hour for each in played], rtol=1e-6)
     assert decisions == sum(int(each.decisions.sum()) for each in played)
+
+
+def test_pods_that_ask_for_gpus_are_placed_by_the_model_for_them() -> None:
+    learned, gpu = network(load_linear(MIX).weights), OnnxScorer.load(RELEASED / "gpu")
+    tape = make_stack(TrainingWorld(load_scenario("gpu"), 1, 1.0), FRESH, range(1))
+    nothing = np.zeros((1, len(NODE_FEATURES) + learned.hidden))
+    cost, _ = costs_of_heads(learned, nothing, tape)
+    alone, served = NetworkScorer(learned), ByGpus(NetworkScorer(learned), gpu)  # type: ignore[arg-type]
+    by_both, by_one = (play(each, tape, seed=head_search.SEED).cost_per_hour for each in (served, alone))
+    np.testing.assert_allclose(cost[0], by_both, rtol=1e-6)
+    assert cost[0] != pytest.approx(by_one)
 
 
 def test_few_at_once_give_the_same_costs(world: TrainingWorld, monkeypatch: pytest.MonkeyPatch) -> None:
