@@ -15,7 +15,7 @@ SPEEDS = {NONE: 400.0, CONSTANT: 200.0, POLICY: 190.0, FULL_NODES: 20.0}
 def rounds_at(nodes: int, count: int = 3) -> list[Round]:
     """The middle one of the rounds has the speed above."""
     return [
-        Round(nodes, form, 100, speed * (0.5 + 0.5 * number), 2.0, 1.0, 0.5, 230.0, 0.99)
+        Round(nodes, form, 100, speed * (0.5 + 0.5 * number), 2.0, 1.0, 0.5, 3.5, 230.0, 0.99)
         for number in range(count)
         for form, speed in SPEEDS.items()
     ]

@@ -11,6 +11,7 @@ import torch
 
 from agent.errors import InputError
 from agent.features import SCHEMA_VERSION
+from models.manifest import MODEL_FILE
 from models.onnx_scorer import OnnxScorer
 from training import train as training
 from training.checkpoint import load_checkpoint, save_checkpoint
@@ -85,6 +86,21 @@ def test_a_run_that_was_interrupted_goes_on_as_if_it_had_not(
     assert load_checkpoint(tmp_path / CHECKPOINT).updates == updates
     # The schedule of the learning rate is a matter of the decisions made so far, so it goes on too.
     assert_same(weights(finished), weights(tmp_path))
+
+
+def test_a_run_that_is_stopped_while_heads_are_searched_goes_on_to_the_same_model(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*given: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(training, "release", interrupted)
+        with pytest.raises(InputError, match="--resume"):
+            train(tiny(), tmp_path)
+    assert not (tmp_path / "model").exists()
+    train(tiny(), tmp_path, resume=True)
+    assert (tmp_path / "model" / MODEL_FILE).read_bytes() == (finished / "model" / MODEL_FILE).read_bytes()
 
 
 def test_it_leaves_a_model_that_the_sidecar_loads(finished: Path) -> None:
