@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
@@ -84,7 +84,7 @@ def own_heads(
     Each is looked for in a process of its own, as many at once as there are cores: threads would wait for each
     other's Python.
     """
-    with _stopping_at_once(ProcessPoolExecutor(os.cpu_count(), get_context("spawn"))) as pool:
+    with _processes() as pool:
         tasks = {
             index: pool.submit(_called, cloudpickle.dumps(partial(specialist, network, world, search)))
             for index, world in enumerate(worlds)
@@ -98,10 +98,16 @@ def own_heads(
 
 
 @contextmanager
-def _stopping_at_once(pool: ProcessPoolExecutor) -> Iterator[ProcessPoolExecutor]:
-    """Ctrl-C reaches the processes, too; what has not begun then never does."""
+def _processes() -> Iterator[ProcessPoolExecutor]:
+    """As many as there are cores; after Ctrl-C none of them goes on with a search of many minutes."""
+    others = set(active_children())
+    pool = ProcessPoolExecutor(os.cpu_count(), get_context("spawn"))
     try:
         yield pool
+    except BaseException:
+        for process in set(active_children()) - others:
+            process.terminate()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
 

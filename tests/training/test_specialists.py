@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from multiprocessing import active_children
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from models.network import NodeScorer
 from training import specialists
 from training.head_search import Search
 from training.ppo import TrainingWorld, make_stack
-from training.specialists import LEARNED, Rows, joined, only, show, teach, with_specialists
+from training.specialists import LEARNED, Rows, joined, only, own_heads, show, teach, with_specialists
 from training.watching import NetworkScorer
 
 WORLDS = ("deployments", "edge")
@@ -108,3 +109,20 @@ def test_only_a_head_that_is_cheaper_takes_over(monkeypatch: pytest.MonkeyPatch)
         with_specialists(good, worlds[1:], 1, Search(population=4, generation=1, first_spread=3.0, tried=1, compared=8))
         is good
     )
+
+
+def test_a_search_that_is_interrupted_is_not_waited_for(learned: NodeScorer) -> None:
+    """The other one would take hours; a test may take a minute."""
+
+    def interrupted(text: str) -> None:
+        raise KeyboardInterrupt
+
+    few = Search(population=4, generation=1, tried=1, compared=8)
+    worlds = [
+        TrainingWorld(load_scenario(name), 1, 1.0, own_head_decisions=decisions)
+        for name, decisions in zip(WORLDS, (1, 10**9), strict=True)
+    ]
+    before = set(active_children())
+    with pytest.raises(KeyboardInterrupt):
+        own_heads(learned, worlds, few, interrupted)
+    assert set(active_children()) <= before
