@@ -18,16 +18,17 @@ import torch
 from torch import Tensor
 
 from agent.cluster import BoolArray, FloatArray, IntArray
-from agent.features import NODE_FEATURES, POD_FEATURES, Encoding
+from agent.features import NODE_FEATURES, Encoding
 from agent.scorer import neutral_where_missing
 from envs.batch_env import BatchEnv
 from envs.dynamics.costs import SECONDS_PER_HOUR, TERMS
 from envs.rewards import weighted_cost
 from envs.workloads.tape import Tape
 from models.linear import MIX, load_linear, vector_names
-from models.manifest import RELEASED
 from models.network import NodeScorer
 from models.onnx_scorer import OnnxScorer
+from training.as_served import GPU_REQUEST
+from training.contestants import GPU_FOLDER
 from training.cross_entropy import costs_on_every_episode, towards_elite
 from training.play import best
 from training.ppo import TrainingWorld, make_stack
@@ -39,7 +40,6 @@ AVERAGED_FROM = 0.6  # of the decisions: the means of the generations after it a
 LEAST_SPREAD, SPREAD_FLOOR = 1e-4, 0.01  # an input that differs by less than the first is left alone
 SEED = 840_000  # of the tapes, and of what is drawn
 _MISSING = list(NODE_FEATURES).index("metric_missing")
-_GPU_REQUEST = list(POD_FEATURES).index("gpu_request")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _played(network: NodeScorer, heads: Tensor, tape: Tape, episodes: IntArray) 
         encoding, candidates = env.encode(), env.candidates()[going_on]
         nodes, pod = encoding.nodes[going_on], encoding.pod[going_on]
         scores = _scores(network, heads[going_on], *map(torch.from_numpy, (nodes, pod, candidates)))
-        (asks,) = (pod[:, _GPU_REQUEST] > 0).nonzero()
+        (asks,) = (pod[:, GPU_REQUEST] > 0).nonzero()
         if len(asks) and (gpu := _gpu_model()) is not None:
             scores[asks] = gpu.rate(Encoding(nodes[asks], pod[asks]), candidates[asks])
         held = neutral_where_missing(scores, candidates, nodes[..., _MISSING] > 0)
@@ -123,8 +123,7 @@ def _played(network: NodeScorer, heads: Tensor, tape: Tape, episodes: IntArray) 
 
 @cache
 def _gpu_model() -> OnnxScorer | None:
-    folder = RELEASED / "gpu"
-    return OnnxScorer.load(folder) if folder.is_dir() else None
+    return OnnxScorer.load(GPU_FOLDER) if GPU_FOLDER.is_dir() else None
 
 
 @torch.no_grad()

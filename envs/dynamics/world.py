@@ -100,12 +100,17 @@ class World(Cluster):
     def _until_decision(self) -> None:
         while not self.done:
             while self.offered < len(self.waiting):
-                if self.waiting[self.offered].since_s <= self.clock_s:
-                    self.mask = self.feasible(self.pod)
-                    if self.mask.any():
-                        return
+                if self._to_place():
+                    return
                 self.offered += 1
             self._advance()
+
+    def _to_place(self) -> bool:
+        """Whether the pod that is offered need not stay away any more, and has a candidate."""
+        if self.waiting[self.offered].since_s > self.clock_s:
+            return False
+        self.mask = self.feasible(self.pod)
+        return bool(self.mask.any())
 
     def _decide(self, node: int) -> None:
         demand = self.demand()

@@ -9,11 +9,11 @@ import torch
 from agent.features import NODE_FEATURES
 from envs.workloads.scenario import load_scenario
 from models.linear import MIX, load_linear
-from models.manifest import RELEASED
 from models.network import NodeScorer
 from models.onnx_scorer import OnnxScorer
 from training import head_search
 from training.as_served import ByGpus
+from training.contestants import GPU_FOLDER
 from training.head_search import Search, costs_of_heads, search_head, units_of
 from training.play import play
 from training.ppo import TrainingWorld, make_stack
@@ -50,7 +50,7 @@ def test_costs_are_those_of_the_networks_played_one_by_one(world: TrainingWorld)
 
 
 def test_pods_that_ask_for_gpus_are_placed_by_the_model_for_them() -> None:
-    learned, gpu = network(load_linear(MIX).weights), OnnxScorer.load(RELEASED / "gpu")
+    learned, gpu = network(load_linear(MIX).weights), OnnxScorer.load(GPU_FOLDER)
     tape = make_stack(TrainingWorld(load_scenario("gpu"), 1, 1.0), FRESH, range(1))
     nothing = np.zeros((1, len(NODE_FEATURES) + learned.hidden))
     cost, _ = costs_of_heads(learned, nothing, tape)
