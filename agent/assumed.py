@@ -6,8 +6,10 @@ Counting neither sends a burst to one node. Each pod has one row, keyed by its U
     assume    a provisional row on our best node; a repeated call replaces it, it never adds (X.3)
     seen      the watch shows the pod bound: its requests are counted there now, so only its use stays, on the
               node it really got, until the metrics contain it
+    left      the pod ran and is gone: what the metrics still show of its use is taken away, until they do no more
     deleted   the row leaves
-    time      a provisional row leaves after ``provisional_s``, a bound one after ``bound_s``
+    time      a provisional row leaves after ``provisional_s``, a bound one after ``bound_s``, one that left after two
+              windows of the metrics
 
 so the table empties by itself whatever signal is lost (S3.13).
 """
@@ -23,12 +25,14 @@ from typing import NamedTuple
 import numpy as np
 
 from agent import assumed_rows as rows
-from agent.assumed_rows import COLUMNS, GONE, AssumedSums
+from agent.assumed_rows import COLUMNS, GONE, RUNS, AssumedSums
 from agent.cluster import GPU_MILLI, ClusterState, Demand, FloatArray
 from agent.gpu import choose_gpus, take_gpus
 
 _FIRST_ROWS = 64
 _FREE = -np.inf  # until_s of a row that nobody uses
+_LONG_AGO_S = -1e12  # when a pod was bound that has no row any more
+_LEFT_WINDOWS = 2.0  # of the metrics' rates, for which a pod that left may be in them
 
 
 class Requests(NamedTuple):
@@ -79,6 +83,7 @@ class Assumed:
         self._nodes: dict[str, int] = {}  # names heard of, numbered
         self._node_names: list[str] = []  # by their numbers
         self._with_gpus: set[int] = set()  # rows that the watch lacks and that take devices
+        self._left: set[int] = set()  # rows of pods that have left
         self._sums: AssumedSums | None = None  # of the newest state
         self._free = list(range(_FIRST_ROWS))
         self._ends: list[tuple[float, int]] = []  # a heap: when a row's time may be over
@@ -86,7 +91,8 @@ class Assumed:
         self.version = 0  # another number whenever a row has changed
 
     def __len__(self) -> int:
-        return len(self._row_of)
+        """Placements; pods that have left are none."""
+        return len(self._row_of) - len(self._left)
 
     def node_of(self, uid: str) -> str | None:
         with self._lock:
@@ -100,11 +106,13 @@ class Assumed:
             if self._is_bound(uid):
                 return  # an old call that came late
             until_s = now_s + self._provisional_s
-            self._write(uid, node, (True, now_s, until_s, *requests, *expected))
+            self._write(uid, node, (True, now_s, RUNS, until_s, *requests, *expected))
 
     def seen(self, uid: str, node: str, bound_at_s: float, expected: ExpectedUse | None = None) -> None:
         """The watch shows the pod bound there; ``expected`` is for pods that somebody else placed."""
         with self._lock:
+            if self._row_of.get(uid) in self._left:
+                return
             if expected is None:
                 if uid not in self._row_of:
                     return
@@ -112,7 +120,15 @@ class Assumed:
             if self._is_bound(uid):  # the watch repeats itself: the first time counts
                 bound_at_s = float(self._table[rows.SINCE_S, self._row_of[uid]])
             until_s = bound_at_s + self._bound_s
-            self._write(uid, node, (False, bound_at_s, until_s, *Requests(), *expected))
+            self._write(uid, node, (False, bound_at_s, RUNS, until_s, *Requests(), *expected))
+
+    def left(self, uid: str, node: str, now_s: float, expected: ExpectedUse) -> None:
+        """The pod ran there and is gone; ``expected`` is what it used."""
+        with self._lock:
+            self._expire(now_s)
+            bound_at_s = float(self._table[rows.SINCE_S, self._row_of[uid]]) if self._is_bound(uid) else _LONG_AGO_S
+            until_s = now_s + _LEFT_WINDOWS * self._window_s
+            self._write(uid, node, (False, bound_at_s, now_s, until_s, *Requests(), *expected))
 
     def deleted(self, uid: str) -> None:
         with self._lock:
@@ -208,11 +224,14 @@ class Assumed:
     def _count(self, row: int) -> None:
         if self._table[rows.PROVISIONAL, row] and self._table[rows.GPUS, row]:
             self._with_gpus.add(row)
+        if self._table[rows.LEFT_S, row] < RUNS:
+            self._left.add(row)
         if self._sums is not None:
             self._sums.put(row, self._table[:, row], self._place(row, self._sums.index_of))
 
     def _uncount(self, row: int) -> None:
         self._with_gpus.discard(row)
+        self._left.discard(row)
         if self._sums is not None:
             self._sums.remove(row)
 

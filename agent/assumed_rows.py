@@ -1,4 +1,4 @@
-"""The rows of agent.assumed, one for each placement, and what they add to the columns of a state.
+"""The rows of agent.assumed, one for each pod that came or went, and what they add to the columns of a state.
 
 A state stays for a tenth of a second or longer and is asked about for every pod. Rows are thousands, and between two
 questions few of them change. So sums are kept for the newest state, and beside them what each row is in them for: a row
@@ -16,23 +16,24 @@ from agent.cluster import ClusterState, FloatArray, IntArray
 from agent.pending import pending_weight
 
 # Columns of the table of rows. A node is a number: comparing names pod by pod is what would cost time.
-NODE, PROVISIONAL, SINCE_S, UNTIL_S = range(4)  # provisional: 1 while the watch lacks the pod, else 0
-CPU_REQUEST, MEMORY_REQUEST, GPUS, GPU_MILLI = range(4, 8)
-CPU, MEMORY, RX, TX = range(8, 12)  # expected use
-COLUMNS = 12
+NODE, PROVISIONAL, SINCE_S, LEFT_S, UNTIL_S = range(5)  # provisional: 1 while the watch lacks the pod, else 0
+CPU_REQUEST, MEMORY_REQUEST, GPUS, GPU_MILLI = range(5, 9)
+CPU, MEMORY, RX, TX = range(9, 13)  # expected use
+COLUMNS = 13
+RUNS = np.inf  # LEFT_S of a pod that is still there
 GONE = -1  # the place of a node that the state does not have
 
-# Columns of the state that are added to, in the order of ``_amounts``.
-_ADDED_TO = (
-    "cpu_requested_millicores",
-    "memory_requested_mib",
-    "pods_running",
-    "pending_cpu_millicores",
-    "pending_memory_mib",
-    "pending_rx_mbps",
-    "pending_tx_mbps",
-    "pending_pods",
-)
+# Columns of the state that are added to, in the order of ``_amounts``, and what was measured of the same.
+_ADDED_TO = {
+    "cpu_requested_millicores": None,
+    "memory_requested_mib": None,
+    "pods_running": None,
+    "pending_cpu_millicores": "cpu_used_millicores",
+    "pending_memory_mib": "memory_used_mib",
+    "pending_rx_mbps": "rx_mbps",
+    "pending_tx_mbps": "tx_mbps",
+    "pending_pods": None,
+}
 
 
 class AssumedSums:
@@ -54,11 +55,14 @@ class AssumedSums:
         self._sampled_at_s = taken_at_s - np.maximum(ages_s, 0.0)
         self._windows_s = np.array([window_s, 0.0, window_s])  # memory is a gauge: its window is a moment
         self._places = places
-        missing = pending_weight(rows[SINCE_S], self._sampled_at_s[:, places], self._windows_s[:, None])
-        self._amounts = _amounts(rows, missing)
+        self._amounts = _amounts(rows, _missing(rows, self._sampled_at_s[:, places], self._windows_s[:, None]))
         there = places != GONE
         totals = [np.bincount(places[there], each[there], state.node_count) for each in self._amounts]
         self._sums = np.array(totals, dtype=np.float64)  # of no rows bincount makes integers
+        self._least = np.zeros_like(self._sums)  # no more can go than was measured
+        for least, measured in zip(self._least, _ADDED_TO.values(), strict=True):
+            if measured is not None:
+                np.negative(np.nan_to_num(getattr(state, measured)), out=least)
 
     def are_of(self, state: ClusterState, index_of: Mapping[str, int], taken_at_s: float) -> bool:
         return self._state is state and self.index_of is index_of and self._taken_at_s == taken_at_s
@@ -69,14 +73,14 @@ class AssumedSums:
         if without_row is not None and self._places[without_row] != GONE:
             sums = sums.copy()
             sums[:, self._places[without_row]] -= self._amounts[:, without_row]
-        sums = np.maximum(sums, 0.0)  # what was added and taken out again can leave less than nothing
+        sums = np.maximum(sums, self._least)  # what was added and taken out again can leave less than nothing, too
         return {name: getattr(self._state, name) + added for name, added in zip(_ADDED_TO, sums, strict=True)}
 
     def put(self, number: int, row: FloatArray, place: int) -> None:
         """The row of this number, which is not counted, is here now."""
         self._places[number] = place
         if place != GONE:
-            missing = pending_weight(row[SINCE_S], self._sampled_at_s[:, place], self._windows_s)
+            missing = _missing(row, self._sampled_at_s[:, place], self._windows_s)
             amounts = _amounts(row.tolist(), missing.tolist())  # plain numbers: there are few of them
             self._amounts[:, number] = amounts
             self._sums[:, place] += amounts
@@ -86,6 +90,12 @@ class AssumedSums:
         if place != GONE:
             self._sums[:, place] -= self._amounts[:, number]
             self._places[number] = GONE
+
+
+def _missing(rows: FloatArray, sampled_at_s: FloatArray, windows_s: FloatArray) -> FloatArray:
+    """Share of the use of each row that the metrics lack; below 0 where they show some of a pod that has left."""
+    missing = pending_weight(rows[SINCE_S], sampled_at_s, windows_s)
+    return missing - np.where(rows[LEFT_S] < RUNS, pending_weight(rows[LEFT_S], sampled_at_s, windows_s), 0.0)
 
 
 def _amounts(rows: Any, missing: Any) -> FloatArray:
@@ -101,6 +111,6 @@ def _amounts(rows: Any, missing: Any) -> FloatArray:
             memory * rows[MEMORY],
             network * rows[RX],
             network * rows[TX],
-            network,
+            np.maximum(network, 0.0),
         ]
     )

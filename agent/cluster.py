@@ -114,7 +114,8 @@ class ClusterState:
     * spec (watch): allocatable, NIC speed, zone, latency, price, power, schedulable
     * requests (watch): what is requested on the node, assumed placements included
     * cpu, memory, network (metrics): measured use; NaN where missing; ``*_age_s`` is inf where missing
-    * pending: expected use of placements that the metrics do not show yet (agent/assumed.py)
+    * pending: what placements that the metrics do not show yet add to them, less what they still show of pods that have
+      left (agent/assumed.py); below 0 where more is gone than came
     """
 
     # spec

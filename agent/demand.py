@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from agent.assumed import ExpectedUse
 from agent.cluster import DEMAND_SOURCES, ClusterState, Demand, FloatArray, IntArray, Pod
 from agent.errors import InputError
 from agent.quantities import value
@@ -145,6 +146,17 @@ def expected_demand(pod: Pod, observed: ObservedDemand) -> Expected:
         tx_mbps=_first(*(use.tx_mbps for use in uses), 0.0),
         source=_traffic_source(uses),
         sibling_mbps=_first(declared.sibling_mbps, math.nan),
+    )
+
+
+def observed_use(pod: Pod, observed: ObservedDemand) -> ExpectedUse:
+    """What a pod like this was seen to use; nothing where nobody was seen."""
+    uses = _uses_best_first(pod, _NOTHING, observed)
+    return ExpectedUse(
+        pod.cpu_request_millicores * _first(*(use.cpu_ratio for use in uses), 0.0),
+        pod.memory_request_bytes / BYTES_PER_MIB * _first(*(use.memory_ratio for use in uses), 0.0),
+        _first(*(use.rx_mbps for use in uses), 0.0),
+        _first(*(use.tx_mbps for use in uses), 0.0),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.features import NODE_FEATURES, POD_FEATURES, RATIO_LIMIT, SCHEMA_VERSION, STALE_AFTER_S
+from agent.features import NODE_FEATURES, POD_FEATURES, RATIO_LIMIT, SCHEMA_VERSION, SENT_OUTSIDE, STALE_AFTER_S
 
 INTRODUCTION = f"""# Features
 
@@ -15,10 +15,12 @@ new version whenever a name, an order, a unit or a formula changes.
 - Measured and expected ratios end at {RATIO_LIMIT:g}.
 - A metric that is missing, or older than {STALE_AFTER_S:g} s, is the mean ratio of the candidates that have it, and
   `metric_missing` says so. An unknown NIC speed is the candidates' mean, and `nic_unknown` says so.
-- *Pending* is the expected use of placements that the metrics do not show yet. *Expected* of the pod is its annotation,
-  else what its siblings use, else the namespace's mean, else the cluster's.
-- *Siblings* are the running pods of the same app. *Sibling traffic* is what the pod declares, else its expected
-  transmit rate.
+- Rates are means over a window, and late. *Corrected by who came and went*: the expected use of placements that the
+  metrics do not show yet is added, what they still show of pods that have left is taken away, never more than was
+  measured. *Expected* of the pod is its annotation, else what its siblings use, else the namespace's mean, else the
+  cluster's.
+- *Siblings* are the running pods of the same app. *Sibling traffic* is what the pod declares, else what of its expected
+  traffic goes both ways: outside, a service sends {SENT_OUTSIDE:.0%} of its traffic and receives the rest, in the mean.
 """
 
 

@@ -20,7 +20,7 @@ from agent.gpu import choose_gpus_per_node
 from agent.heuristics.best_fit import LARGEST_CPU_MILLICORES
 from agent.heuristics.fgd import mean_fragment_milli, openb_mix
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 HOT_RATIO = 0.8  # above this a resource counts as nearly full
 AGE_SCALE_S = 15.0  # a usual scrape interval
@@ -29,6 +29,7 @@ RATIO_LIMIT = 4.0  # no ratio needs to be larger to be understood
 LATENCY_SCALE_MS = 50.0
 RTT_SCALE_MS = 2.0
 TRAFFIC_SCALE_MBPS = 100.0
+SENT_OUTSIDE = 0.64  # of a service's traffic with the world outside, in the mean: it answers more than it is asked
 CPU_BESIDE_GPU_MILLICORES = 8_000.0  # a usual request beside one GPU: with less left, the GPU is hard to sell
 TYPICAL_PODS = openb_mix()  # whom free GPUs should serve; fixed, so that a feature means the same everywhere
 
@@ -50,10 +51,10 @@ NODE_FEATURES: dict[str, str] = {
     "memory_used_ratio": "memory measured over allocatable",
     "rx_ratio": "receive rate measured over NIC speed",
     "tx_ratio": "transmit rate measured over NIC speed",
-    "cpu_expected_ratio": "CPU measured + pending + this pod's expected, over allocatable",
-    "memory_expected_ratio": "memory measured + pending + this pod's expected, over allocatable",
-    "rx_expected_ratio": "receive rate measured + pending + this pod's expected, over NIC speed",
-    "tx_expected_ratio": "transmit rate measured + pending + this pod's expected, over NIC speed",
+    "cpu_expected_ratio": "CPU measured, corrected by who came and went, + this pod, over allocatable",
+    "memory_expected_ratio": "memory measured, corrected by who came and went, + this pod, over allocatable",
+    "rx_expected_ratio": "receive rate measured, corrected by who came and went, + this pod, over NIC speed",
+    "tx_expected_ratio": "transmit rate measured, corrected by who came and went, + this pod, over NIC speed",
     "cpu_hot": "how far cpu_expected_ratio is above 0.8",
     "memory_hot": "how far memory_expected_ratio is above 0.8",
     "network_hot": "how far the larger of the expected NIC ratios is above 0.8",
@@ -65,6 +66,7 @@ NODE_FEATURES: dict[str, str] = {
     "nic_unknown": "1 if the NIC speed is unknown",
     "siblings_on_node_share": "share of the pod's siblings on this node",
     "siblings_in_zone_share": "share of the pod's siblings in this node's zone",
+    "app_ratio": "expected rate of this pod and its siblings here, over NIC speed: they peak together",
     "remote_traffic": "sibling traffic x share of siblings on other nodes: log1p(Mbps / 100); 0 without siblings",
     "cross_zone_traffic": "sibling traffic x share of siblings in other zones: log1p(Mbps / 100); 0 without siblings",
     "sibling_rtt": "mean round trip to the siblings over 2 ms",
@@ -271,6 +273,8 @@ class _Columns:
         self.put("rx_expected_ratio", rx)
         self.put("tx_expected_ratio", tx)
         self.network_expected = np.maximum(rx, tx)
+        of_each = np.maximum(demand.expected_rx_mbps, demand.expected_tx_mbps)[..., None]
+        self.put("app_ratio", limited((demand.siblings_on_node + 1.0) * of_each * self.per_nic))
         self.put("cpu_hot", hot(cpu))
         self.put("memory_hot", hot(memory))
         self.put("network_hot", hot(self.network_expected))
@@ -297,7 +301,8 @@ class _Columns:
         per_sibling = _inverse(demand.siblings)[..., None]
         on_node = self.put("siblings_on_node_share", demand.siblings_on_node * per_sibling)
         in_zone = self.put("siblings_in_zone_share", demand.siblings_in_zone * per_sibling)
-        sibling_mbps = np.where(np.isfinite(demand.sibling_mbps), demand.sibling_mbps, demand.expected_tx_mbps)
+        seen_mbps = among_siblings(demand.expected_rx_mbps, demand.expected_tx_mbps)
+        sibling_mbps = np.where(np.isfinite(demand.sibling_mbps), demand.sibling_mbps, seen_mbps)
         talking = np.where(demand.siblings > 0, sibling_mbps, 0.0)[..., None]
         self.put("remote_traffic", traffic(talking * (1.0 - on_node)))
         self.put("cross_zone_traffic", traffic(talking * (1.0 - in_zone)))
@@ -382,13 +387,19 @@ def limited(ratio: FloatArray) -> FloatArray:
 
 
 def after(ratio: FloatArray, pending: FloatArray, expected: FloatArray, per_unit: FloatArray) -> FloatArray:
-    """The ratio once pending placements and this pod are there too."""
-    return np.minimum(ratio + (pending + expected) * per_unit, RATIO_LIMIT)
+    """The ratio with this pod, and as it is by now: ``pending`` of who came and went is below 0 if more went."""
+    return np.minimum(np.maximum(ratio + pending * per_unit, 0.0) + expected * per_unit, RATIO_LIMIT)
 
 
 def hot(ratio: FloatArray) -> FloatArray:
     """How far a resource is into the range where contention begins."""
     return np.maximum(ratio - HOT_RATIO, 0.0)
+
+
+def among_siblings(rx_mbps: FloatArray, tx_mbps: FloatArray) -> FloatArray:
+    """What a pod sends to its siblings, from both directions of its traffic: only theirs goes as much in as out."""
+    received_outside = np.maximum(tx_mbps - rx_mbps, 0.0) * ((1.0 - SENT_OUTSIDE) / (2.0 * SENT_OUTSIDE - 1.0))
+    return np.maximum(np.minimum(rx_mbps, tx_mbps) - received_outside, 0.0)
 
 
 def traffic(mbps: FloatArray) -> FloatArray:

@@ -1,8 +1,10 @@
-"""How much of a placement the metrics do not show yet.
+"""How much of a placement the metrics do not show yet, and how much of a pod they still show that has left.
 
 A node's metric is a mean over a window that ends at its sample. A pod bound inside that window is in the mean
 for a part of it only; a pod bound after the sample is not in it at all. What is missing must be added to what
-was measured, or a whole burst lands on the node that looked idle at the last scrape (design.md, section 3).
+was measured, or a whole burst lands on the node that looked idle at the last scrape (design.md, section 3). A pod that
+left inside the window, or after the sample, is in the mean and not on the node: that much must be taken away again, or
+nodes look busy that have room.
 
 Only plain arithmetic: the compiled batch environment calls the same function as the sidecar.
 """

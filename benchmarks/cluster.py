@@ -85,7 +85,11 @@ def bars(results: Results) -> Iterator[Bar]:
     yield measured("first_choice_share", policy.first_choice_share, pods=len(policy.first_choices), **sources)
     gaps = results.gaps(POLICY.name)
     worst = max(gaps, key=lambda name: gaps[name])
-    yield measured("simulator_gap_largest_share", gaps[worst], of=worst)
+    low, high = (round(bound, 5) for bound in results.chance(POLICY.name)[worst])
+    real = round(policy.harms[worst], 5)
+    yield measured(
+        "simulator_gap_largest_share", gaps[worst], of=worst, real=real, simulated_from=low, simulated_to=high
+    )
 
 
 def _play(wanted: Sequence[tuple[Arm, int]], tapes: Sequence[Tape], speed: float, kept: Kept) -> None:
@@ -116,7 +120,7 @@ def _results(wanted: Sequence[tuple[Arm, int]], tapes: Sequence[Tape], kept: Kep
     )
 
 
-def _simulated(arm: Arm, tape: Tape) -> Outcome:
+def _simulated(arm: Arm, tape: Tape) -> list[Outcome]:
     if not arm.annotated:
         tape = replace(tape, pod_annotated_mbps=np.full_like(tape.pod_annotated_mbps, np.nan))
     if arm.knows_every_app:

@@ -20,6 +20,7 @@ from envs.dynamics.world import QUEUE_LIMIT
 from envs.workloads.tape import RING, Tape
 
 UNKNOWN = 0  # loads_of: pods have come or gone since the loads were summed up; else 1 + the step of the tape
+LEFT_AT_LEAST = 256  # pods that have left and are remembered, if there is no room for more to run
 UNSEEN_LIMIT = 80  # bindings that the watch has yet to show; a scenario allows 64 decisions
 
 
@@ -33,7 +34,7 @@ def rows(name: str, columns: str) -> Any:
 
 COUNT = rows(
     "COUNT",
-    "tape nodes ticks decisions done arrived offered invalid running waiting unseen scraped published loads_of",
+    "tape nodes ticks decisions done arrived offered invalid running left waiting unseen scraped published loads_of",
 )
 NODE = rows(
     "NODE",
@@ -50,6 +51,8 @@ POD_STATE = rows("POD_STATE", "node known_node devices known_devices kills")
 RUN = rows("RUN", "cpu memory rx tx")  # of a running pod, at load 1: every tick reads these
 RUN_MORE = rows("RUN_MORE", "soft_ms hard_ms bound_at_s expected_cpu expected_memory expected_rx expected_tx")
 RUN_AT = rows("RUN_AT", "node app")
+LEFT = rows("LEFT", "pod node")  # of a pod that has gone, whose use the metrics may still show
+LEFT_S = rows("LEFT_S", "bound_at left_at")
 UNSEEN = rows("UNSEEN", "pod until")
 RINGS = rows("RINGS", "cpu rx tx memory connections")
 DEMAND = rows(
@@ -81,6 +84,8 @@ class Live(NamedTuple):
     run_more: NDArray[np.float32]  # (clusters, slots, RUN_MORE)
     run_at: NDArray[np.int16]  # (clusters, slots, RUN_AT)
     run_ends_at_s: NDArray[np.float64]  # (clusters, slots)
+    left: NDArray[np.int16]  # (clusters, as many or LEFT_AT_LEAST, LEFT), in order of leaving
+    left_s: NDArray[np.float32]  # (clusters, as many, LEFT_S), in the same order
     pod_state: NDArray[np.int16]  # (clusters, pods, POD_STATE)
     pod_left_s: NDArray[np.float64]  # (clusters, pods): what a waiting pod still has to run
     pod_credit: NDArray[np.float32]  # (clusters, pods, nodes): what each pod costs on each (batch_credit), or no room
@@ -122,6 +127,8 @@ def allocate(clusters: int, tapes: Tapes, credits: bool = False) -> Live:
         run_more=np.empty((clusters, slots, len(RUN_MORE)), np.float32),
         run_at=np.empty((clusters, slots, len(RUN_AT)), np.int16),
         run_ends_at_s=np.empty((clusters, slots)),
+        left=np.empty((clusters, max(slots, LEFT_AT_LEAST), len(LEFT)), np.int16),
+        left_s=np.empty((clusters, max(slots, LEFT_AT_LEAST), len(LEFT_S)), np.float32),
         pod_state=np.empty((clusters, pods, len(POD_STATE)), np.int16),
         pod_left_s=np.empty((clusters, pods)),
         pod_credit=np.empty((clusters, pods if credits else 0, nodes), np.float32),
@@ -164,7 +171,7 @@ def grown(live: Live, slots: int) -> Live:
     if more <= 0:
         return live
     wider = {}
-    for name in ("running", "run", "run_more", "run_at", "run_ends_at_s"):
+    for name in ("running", "run", "run_more", "run_at", "run_ends_at_s", "left", "left_s"):
         column = getattr(live, name)
         wider[name] = np.concatenate([column, np.zeros((len(column), more, *column.shape[2:]), column.dtype)], axis=1)
     return live._replace(**wider)

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from envs.batch_arrays import COUNT, DEMAND, NODE, POD_STATE, RULE, RUN_MORE, TAPE_APP, TAPE_NODE, TAPE_POD
+from envs.batch_arrays import (
+    COUNT,
+    DEMAND,
+    LEFT,
+    LEFT_S,
+    NODE,
+    POD_STATE,
+    RULE,
+    RUN_MORE,
+    TAPE_APP,
+    TAPE_NODE,
+    TAPE_POD,
+)
 from envs.batch_rules import compiled, pending_weight
 from envs.dynamics.knowledge import ANNOTATION, CLUSTER, CPU_RATIO, MEMORY_RATIO, NONE, RX, SIBLINGS, TX
 
@@ -16,7 +28,9 @@ def describe(L, T, c, t, assumes):
         L.node[c, NODE.age_s, node] = L.clock_s[c] - L.node[c, NODE.sampled_at_s, node]
     L.node[c, NODE.pending_cpu : NODE.pending_pods + 1] = 0.0
     if assumes:
-        describe_pending(L, T, c, t)
+        oldest_s = L.clock_s[c] - pending_horizon_s(T, t)
+        add_placed(L, T, c, t, oldest_s)
+        take_left(L, T, c, t, oldest_s)
     if L.count[c, COUNT.done]:
         describe_nothing(L, c)
     else:
@@ -24,9 +38,14 @@ def describe(L, T, c, t, assumes):
 
 
 @compiled
-def describe_pending(L, T, c, t):
+def pending_horizon_s(T, t):
+    rule = T.rule[t]
+    return rule[RULE.rate_window_s] + rule[RULE.scrape_delay_s] + 2 * rule[RULE.scrape_interval_s]
+
+
+@compiled
+def add_placed(L, T, c, t, oldest_s):
     pending, window_s = L.node[c, NODE.pending_cpu : NODE.pending_pods + 1], T.rule[t, RULE.rate_window_s]
-    oldest_s = L.clock_s[c] - (window_s + T.rule[t, RULE.scrape_delay_s] + 2 * T.rule[t, RULE.scrape_interval_s])
     for slot in range(L.count[c, COUNT.running] - 1, -1, -1):
         more = L.run_more[c, slot]
         bound_at_s = np.float64(more[RUN_MORE.bound_at_s])
@@ -42,6 +61,56 @@ def describe_pending(L, T, c, t):
         pending[2, node] += weight * more[RUN_MORE.expected_rx]
         pending[3, node] += weight * more[RUN_MORE.expected_tx]
         pending[4, node] += weight
+
+
+@compiled
+def take_left(L, T, c, t, oldest_s):
+    forget_left(L, c, oldest_s)
+    pending, window_s = L.node[c, NODE.pending_cpu : NODE.pending_pods + 1], T.rule[t, RULE.rate_window_s]
+    for index in range(L.count[c, COUNT.left]):
+        pod, node = L.left[c, index, LEFT.pod], L.left[c, index, LEFT.node]
+        came = pending_weight(
+            np.float64(L.left_s[c, index, LEFT_S.bound_at]), L.node[c, NODE.sampled_at_s, node], window_s
+        )
+        went = pending_weight(
+            np.float64(L.left_s[c, index, LEFT_S.left_at]), L.node[c, NODE.sampled_at_s, node], window_s
+        )
+        shown = went - came
+        if came < 1.0 and went >= 1.0:
+            memory = np.float64(T.pod[t, pod, TAPE_POD.memory_request_mib])
+            pending[1, node] -= memory * expected(L, T, c, t, pod, MEMORY_RATIO, 0.0)
+        if shown > 0.0:
+            cpu = np.float64(T.pod[t, pod, TAPE_POD.cpu_request_millicores])
+            pending[0, node] -= shown * cpu * expected(L, T, c, t, pod, CPU_RATIO, 0.0)
+            pending[2, node] -= shown * expected(L, T, c, t, pod, RX, 0.0)
+            pending[3, node] -= shown * expected(L, T, c, t, pod, TX, 0.0)
+    for node in range(L.count[c, COUNT.nodes]):
+        not_below(pending[0], L.node[c, NODE.known_cpu], node)
+        not_below(pending[1], L.node[c, NODE.known_memory], node)
+        not_below(pending[2], L.node[c, NODE.known_rx], node)
+        not_below(pending[3], L.node[c, NODE.known_tx], node)
+
+
+@compiled
+def not_below(pending, measured, node):
+    """What was carried cannot become less than 0."""
+    least = -measured[node] if measured[node] == measured[node] else 0.0
+    pending[node] = max(pending[node], least)
+
+
+@compiled
+def forget_left(L, c, oldest_s):
+    gone, count = 0, L.count[c, COUNT.left]
+    while gone < count and L.left_s[c, gone, LEFT_S.left_at] < oldest_s:
+        gone += 1
+    if gone == 0:
+        return
+    for index in range(gone, count):
+        for column in range(L.left.shape[2]):
+            L.left[c, index - gone, column] = L.left[c, index, column]
+        for column in range(L.left_s.shape[2]):
+            L.left_s[c, index - gone, column] = L.left_s[c, index, column]
+    L.count[c, COUNT.left] = count - gone
 
 
 @compiled

@@ -33,6 +33,7 @@ limited = njit(features.limited)
 after = njit(features.after)
 hot = njit(features.hot)
 traffic = njit(features.traffic)
+among_siblings = njit(features.among_siblings)
 gpus_without_cpu = njit(features.gpus_without_cpu)
 fragment_milli = njit(fgd.fragment_milli)
 
@@ -102,6 +103,8 @@ def encode_use(L, T, c, t, node, means, per_cpu, per_memory, per_nic, row):
     row[F.memory_expected_ratio] = memory
     row[F.rx_expected_ratio] = rx
     row[F.tx_expected_ratio] = tx
+    of_each = max(demand[DEMAND.expected_rx], demand[DEMAND.expected_tx])
+    row[F.app_ratio] = limited((live[NODE.siblings, node] + 1.0) * of_each * per_nic)
     row[F.cpu_hot] = hot(cpu)
     row[F.memory_hot] = hot(memory)
     row[F.network_hot] = hot(network)
@@ -246,10 +249,11 @@ def encode_cluster(L, T, c, t, nodes, pod, means):
             sum_cpu += T.node[t, TAPE_NODE.cpu_millicores, node]
             sum_memory += T.node[t, TAPE_NODE.memory_mib, node]
     each = max(candidates, 1.0)
-    declared = demand[DEMAND.sibling_mbps]
-    talking = declared if declared == declared else demand[DEMAND.expected_tx]
-    if demand[DEMAND.siblings] <= 0:
-        talking = 0.0
+    talking = 0.0
+    if demand[DEMAND.siblings] > 0:
+        talking = demand[DEMAND.sibling_mbps]
+        if talking != talking:  # not declared
+            talking = among_siblings(demand[DEMAND.expected_rx], demand[DEMAND.expected_tx])
     per_sibling = inverse(demand[DEMAND.siblings])
     means[AGE] = -1.0
     means[ALL_REMOTE] = traffic(talking)

@@ -8,6 +8,8 @@ from agent.gpu import NO_FIT
 from envs.batch_arrays import (
     COUNT,
     DEMAND,
+    LEFT,
+    LEFT_S,
     NODE,
     POD_STATE,
     RULE,
@@ -183,6 +185,20 @@ def keep(L, c, slot, kept):
             L.run[c, kept, column] = L.run[c, slot, column]
         for column in range(L.run_more.shape[2]):
             L.run_more[c, kept, column] = L.run_more[c, slot, column]
+
+
+@compiled
+def leave(L, T, c, t, slot):
+    """The pod goes: the sidecar remembers when it came and went as long as the metrics may show it."""
+    pod = L.running[c, slot]
+    node = L.pod_state[c, pod, POD_STATE.known_node]
+    last = L.count[c, COUNT.left]
+    if node >= 0 and last < L.left.shape[1]:
+        L.left[c, last, LEFT.pod], L.left[c, last, LEFT.node] = pod, node
+        L.left_s[c, last, LEFT_S.bound_at] = L.run_more[c, slot, RUN_MORE.bound_at_s]
+        L.left_s[c, last, LEFT_S.left_at] = L.clock_s[c]
+        L.count[c, COUNT.left] += 1
+    release(L, T, c, t, pod)
 
 
 @compiled

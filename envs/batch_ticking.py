@@ -18,7 +18,7 @@ from envs.batch_arrays import (
 )
 from envs.batch_credit import EVERY_TICKS, credit
 from envs.batch_latency import violation
-from envs.batch_placing import keep, release
+from envs.batch_placing import keep, leave
 from envs.batch_rules import (
     active_price_usd_per_hour,
     back_off_s,
@@ -198,7 +198,7 @@ def worst(L, T, c, t, node):
 def requeue(L, T, c, t, slot, away_s):
     pod = L.running[c, slot]
     L.pod_left_s[c, pod] = max(L.run_ends_at_s[c, slot] - L.clock_s[c], 0.0)
-    release(L, T, c, t, pod)
+    leave(L, T, c, t, slot)
     queue(L, c, pod, away_s)
 
 
@@ -248,7 +248,7 @@ def end(L, T, c, t):
     kept = 0
     for slot in range(L.count[c, COUNT.running]):
         if L.run_ends_at_s[c, slot] <= L.clock_s[c]:
-            release(L, T, c, t, L.running[c, slot])
+            leave(L, T, c, t, slot)
         else:
             keep(L, c, slot, kept)
             kept += 1

@@ -34,10 +34,12 @@ class GpuScorer(nn.Module):
 
     def forward(self, nodes: Tensor, pod: Tensor, mask: Tensor) -> Tensor:
         """(batch, nodes, features), (batch, features), (batch, nodes) to scores (batch, nodes); 0 off the mask."""
-        chosen = gates(pod)
-        always = nodes @ (chosen @ self.weights[0]).unsqueeze(-1)
-        if_empty = nodes @ (chosen @ self.weights[1]).unsqueeze(-1)
-        return torch.floor(always + nodes[..., _EMPTY, None] * if_empty).squeeze(-1) * mask.to(nodes.dtype)
+        # in float32 a sum near a whole number would fall to one side here and to the other in ONNX
+        exact, chosen, weights = nodes.double(), gates(pod).double(), self.weights.double()
+        always = exact @ (chosen @ weights[0]).unsqueeze(-1)
+        if_empty = exact @ (chosen @ weights[1]).unsqueeze(-1)
+        scores = torch.floor(always + exact[..., _EMPTY, None] * if_empty).squeeze(-1)
+        return scores.to(nodes.dtype) * mask.to(nodes.dtype)
 
 
 def gates(pod: Tensor) -> Tensor:

@@ -31,9 +31,9 @@ class Placements(AssumedPlacements):
         super().on_bound(pod, node, snapshot)
         self._decisions.on_bound(pod.uid, node)
 
-    def on_gone(self, uid: str) -> None:
-        super().on_gone(uid)
-        self._decisions.on_ended(uid)
+    def on_gone(self, pod: Pod, node: str, snapshot: Snapshot) -> None:
+        super().on_gone(pod, node, snapshot)
+        self._decisions.on_ended(pod.uid)
 
 
 class LiveParts(NamedTuple):

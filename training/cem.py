@@ -33,8 +33,8 @@ from envs.workloads.scenario import Scenario, load_scenario, scenario_names
 from envs.workloads.synthetic import GENERATOR_VERSION, make_tapes
 from envs.workloads.tape import Tape
 from models.linear import MIX, load_linear, read_vectors, write_vectors
-from training.cross_entropy import costs_on_every_episode, elite_size, towards_elite
 from training.play import play
+from training.populations import costs_on_every_episode
 from training.worlds import limited
 
 MIX_SCENARIOS = ("microservices", "bursts", "edge", "overload", "mixed", "deployments", "autoscaled")  # gpu has its own
@@ -171,6 +171,18 @@ def _move(cloud: Cloud, drawn: FloatArray, ratio: FloatArray, share: float, sear
     cloud.spread = np.where(cloud.spread > 0, np.maximum(cloud.spread, floor * length), 0.0)
     cloud.generations += 1
     cloud.history.append(float(np.sort(ratio)[: elite_size(len(drawn), search.elite_share)].mean()))
+
+
+def towards_elite(
+    mean: FloatArray, spread: FloatArray, drawn: FloatArray, cost: FloatArray, elite_share: float, step: float
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and spread, so far on the way to those of the cheapest of the vectors that were drawn."""
+    elite = drawn[np.argsort(cost)[: elite_size(len(drawn), elite_share)]]
+    return mean + step * (elite.mean(axis=0) - mean), spread + step * (elite.std(axis=0) - spread)
+
+
+def elite_size(population: int, elite_share: float) -> int:
+    return max(int(elite_share * population), 2)
 
 
 def costs_of(weights: FloatArray, tape: Tape) -> tuple[FloatArray, int]:

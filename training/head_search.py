@@ -1,11 +1,13 @@
-"""A head of its own for one world, on top of what was learned: the cross-entropy method, asked for the true cost alone.
+"""A head of its own for one world, on top of what was learned: an evolution strategy, asked for the true cost alone.
 
 Learning judges a decision by an account that is good, not perfect (docs/training.md); near the best weights of a world
 its errors outweigh what is left to gain. A search has no such errors, and the head of a network, its linear rule and
-its last layer, has few enough weights for one. A generation draws corrections of the head, plays all of them on the
-same fresh episodes and moves towards the cheapest; pods that ask for GPUs are placed by the released model for them, as
-they are when it is served. Weights are searched in units in which each of them tells the candidates of a decision apart
-as much as the whole network does.
+its last layer, has few enough weights for one. A generation draws corrections of the head in pairs of opposites, plays
+all of them on the same fresh episodes and moves along each pair by how much cheaper the one is than the other: where a
+few episodes decide the cost, that finds the way from fewer of them than following the cheapest vectors does
+(docs/experiments.md). Pods that ask for GPUs are placed by the released model for them, as they are when it is served.
+Weights are searched in units in which each of them tells the candidates of a decision apart as much as the whole
+network does.
 """
 
 from __future__ import annotations
@@ -29,14 +31,15 @@ from models.network import NodeScorer
 from models.onnx_scorer import OnnxScorer
 from training.as_served import GPU_REQUEST
 from training.contestants import GPU_FOLDER
-from training.cross_entropy import costs_on_every_episode, towards_elite
 from training.play import best
+from training.populations import costs_on_every_episode
 from training.ppo import TrainingWorld, make_stack
 
 NODES_AT_ONCE = 20_000  # over all clusters that are played together: bounds the memory
 LOOKS, LOOKED_AT_TAPES = 40, 16  # to find out how far the inputs of the head lie apart
 FEWEST_EPISODES = 4  # in a generation
 AVERAGED_FROM = 0.6  # of the decisions: the means of the generations after it are averaged, as each of them jitters
+MOST_USUAL = 3.0  # a pair counts by at most so much: one wild episode must not decide
 LEAST_SPREAD, SPREAD_FLOOR = 1e-4, 0.01  # an input that differs by less than the first is left alone
 SEED = 840_000  # of the tapes, and of what is drawn
 _MISSING = list(NODE_FEATURES).index("metric_missing")
@@ -47,11 +50,10 @@ class Search:
     """Settings of the method."""
 
     population: int = 64
-    elite_share: float = 0.2
     generation: int = 600_000  # decisions, of all vectors together
-    step: float = 0.5  # how far mean and spread move to those of the elite
+    step: float = 0.7  # along a pair, times how much cheaper the one is than the other, over the usual
     first_spread: float = 0.1
-    last_spread: float = 0.015  # the least one, when all decisions are spent
+    last_spread: float = 0.06  # when all decisions are spent
     tried: int = 200_000  # decisions of each start, to choose where to start from
     compared: int = 256  # new tapes, on which the head that was found meets what was learned
 
@@ -73,22 +75,27 @@ def search_head(network: NodeScorer, world: TrainingWorld, decisions: int, searc
     episode = _decisions_of_an_episode(network, world)
     episodes = max(round(search.generation / (search.population * episode)), FEWEST_EPISODES)
     mean = units.corrections(_start(network, world, max(round(search.tried / episode), FEWEST_EPISODES)))
-    spread: FloatArray = np.where(used, search.first_spread, 0.0)
     rng = np.random.default_rng(SEED)
     spent, generation, later = 0, 0, []
     while spent < decisions:
-        half = spread * rng.standard_normal((search.population // 2, len(mean)))
+        spread = search.first_spread * (search.last_spread / search.first_spread) ** (spent / decisions)
+        half = spread * used * rng.standard_normal((search.population // 2, len(mean)))
         drawn = mean + np.concatenate([half, -half])
         tape = make_stack(world, SEED, range(generation * episodes, (generation + 1) * episodes))
         cost, played = costs_of_heads(network, drawn * units.per_unit, tape)
-        mean, spread = towards_elite(mean, spread, drawn, cost.mean(axis=1), search.elite_share, search.step)
+        one, other = np.split(cost.mean(axis=1), 2)
+        mean = mean + search.step * along(half, other - one)
         spent, generation = spent + played, generation + 1
-        share = min(spent / decisions, 1.0)
-        if share >= AVERAGED_FROM:
+        if spent >= AVERAGED_FROM * decisions:
             later.append(mean)
-        least = search.first_spread * (search.last_spread / search.first_spread) ** share
-        spread = np.where(used, np.maximum(spread, least), 0.0)
     return np.asarray(np.mean(later, axis=0) * units.per_unit)
+
+
+def along(half: FloatArray, cheaper: FloatArray) -> FloatArray:
+    """Mean of these directions, (pairs, weights), each by how much cheaper it is than its opposite, over the usual."""
+    usual = float(np.sqrt(np.mean(cheaper**2)))
+    by = np.clip(cheaper / max(usual, 1e-12), -MOST_USUAL, MOST_USUAL)
+    return np.asarray((by[:, None] * half).mean(axis=0))
 
 
 def costs_of_heads(network: NodeScorer, corrections: FloatArray, tape: Tape) -> tuple[FloatArray, int]:

@@ -23,7 +23,7 @@ class Results:
 
     arms: Mapping[str, str]
     real: Mapping[str, Sequence[Outcome]]
-    simulated: Mapping[str, Sequence[Outcome]]
+    simulated: Mapping[str, Sequence[Sequence[Outcome]]]  # each episode several times
     planned: Sequence[Meter]  # by the clairvoyant planner
     load_average: float
 
@@ -37,8 +37,17 @@ class Results:
 
     def gaps(self, arm: str) -> dict[str, float]:
         """How far the simulator is off, as a share of the real loop's value (of SMALL where that is less)."""
-        real, simulated = summed(self.real[arm]).harms, summed(self.simulated[arm]).harms
+        real, simulated = summed(self.real[arm]).harms, self.said(arm).harms
         return {name: abs(simulated[name] - real[name]) / max(real[name], SMALL) for name in HARMS}
+
+    def said(self, arm: str) -> Outcome:
+        """What the simulator says, over all times that it played."""
+        return summed(outcome for often in self.simulated[arm] for outcome in often)
+
+    def chance(self, arm: str) -> dict[str, tuple[float, float]]:
+        """Lowest and highest of what it says if it plays once: the real loop, too, is played once."""
+        once = [summed(episodes).harms for episodes in zip(*self.simulated[arm], strict=True)]
+        return {name: (min(each[name] for each in once), max(each[name] for each in once)) for name in HARMS}
 
 
 def write_page(results: Results, tapes: Sequence[Tape], speed: float, scenario: str = "", docs: Path = DOCS) -> Path:
@@ -75,8 +84,11 @@ def write_page(results: Results, tapes: Sequence[Tape], speed: float, scenario: 
 def _harm_rows(results: Results) -> Iterator[str]:
     """Real, what the simulator says, and the gap, for every harm."""
     for name, outcomes in results.real.items():
-        real, simulated, gaps = summed(outcomes), summed(results.simulated[name]).harms, results.gaps(name)
-        cells = [f"{_percent(real.harms[harm])} ({_percent(simulated[harm])}, {gaps[harm]:.0%})" for harm in HARMS]
+        real, said, gaps, chance = summed(outcomes), results.said(name).harms, results.gaps(name), results.chance(name)
+        cells = [
+            f"{_percent(real.harms[harm])} ({_percent(said[harm])}, {_between(chance[harm])}; {gaps[harm]:.0%})"
+            for harm in HARMS
+        ]
         yield f"| `{name}` | {len(outcomes)} | {real.meter.overload_s:,.0f} | {' | '.join(cells)} |"
 
 
@@ -86,7 +98,9 @@ def _episode_rows(results: Results) -> Iterator[str]:
     yield from [*head, f"|---|{'---|' * results.episodes}"]
     for name, outcomes in results.real.items():
         pairs = zip(outcomes, results.simulated[name], strict=True)
-        cells = [f"{_percent(real.meter.lost_share)} ({_percent(said.meter.lost_share)})" for real, said in pairs]
+        cells = [
+            f"{_percent(real.meter.lost_share)} ({_percent(summed(said).meter.lost_share)})" for real, said in pairs
+        ]
         cells += ["-"] * (results.episodes - len(cells))
         yield f"| `{name}` | {' | '.join(cells)} |"
     yield f"| clairvoyant planner | {' | '.join(f'({_percent(each.lost_share)})' for each in results.planned)} |"
@@ -106,6 +120,10 @@ def _named(file: str, scenario: str) -> str:
     return f"{stem}_{scenario}.{kind}" if scenario else file
 
 
+def _between(bounds: tuple[float, float]) -> str:
+    return " to ".join(f"{100 * bound:.2f}" for bound in bounds)
+
+
 def _percent(share: float) -> str:
     return f"{100 * share:.2f} %"
 
@@ -122,7 +140,7 @@ def _draw(results: Results, path: Path) -> None:
     for panel, (harm, says) in zip(panels, HARMS.items(), strict=True):
         real = [100 * summed(results.real[name]).harms[harm] for name in names]
         panel.barh(names, real, color="#4477aa", label="real loop")
-        simulated = [100 * summed(results.simulated[name]).harms[harm] for name in names]
+        simulated = [100 * results.said(name).harms[harm] for name in names]
         panel.plot(simulated, names, "D", color="#cc3311", label="simulator")
         panel.set_title(f"{says}, %")
     panels[0].invert_yaxis()  # of all: they share it

@@ -15,7 +15,7 @@ from agent.heuristics.registry import scorer_by_name
 from agent.ladder import Freshness, Ladder, standard_ladder
 from agent.quantise import quantise
 from agent.scorer import Scorer
-from benchmarks.closed_loop.outcome import Outcome, summed
+from benchmarks.closed_loop.outcome import Outcome
 from envs.dynamics.loading import Loads
 from envs.dynamics.world import World
 from envs.workloads.tape import Tape
@@ -87,13 +87,13 @@ def ladder_of(heuristic: str = "expected_utilisation", with_policy: bool = False
     )
 
 
-def simulate_often(rule: Scorer | Ladder, tape: Tape) -> Outcome:
-    """An episode again and again, with other moments of the scrapes and other choices among equals, summed up.
+def simulate_often(rule: Scorer | Ladder, tape: Tape) -> list[Outcome]:
+    """An episode again and again, with other moments of the scrapes and other choices among equals.
 
     When scrapes fall is chance in the real loop, and one chance of many moves the lost share of one episode by a half.
     """
     delays_s = (phase * tape.scrape_interval_s for phase in PHASES)
-    return summed(simulate(rule, replace(tape, scrape_delay_s=delay_s), seed) for seed, delay_s in enumerate(delays_s))
+    return [simulate(rule, replace(tape, scrape_delay_s=delay_s), seed) for seed, delay_s in enumerate(delays_s)]
 
 
 def simulate(rule: Scorer | Ladder, tape: Tape, seed: int = 0) -> Outcome:

@@ -1,6 +1,6 @@
 """What a sidecar can know of the world: watches and scrapes, nothing else.
 
-The truth calls ``assume``, ``show``, ``forget`` and ``scrape``; the answers to ``state`` and ``demand`` are built
+The truth calls ``assume``, ``show``, ``leave`` and ``scrape``; the answers to ``state`` and ``demand`` are built
 from what those brought. True demand, durations, future arrivals and offered load never get here: CPU and
 traffic arrive as counters of what was *carried*, and an observation changes only when a scrape is published.
 """
@@ -44,6 +44,16 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """A pod that has gone, whose use the metrics may show for a while."""
+
+    pod: int
+    node: int  # where the sidecar believed it
+    bound_at_s: float
+    left_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """One scrape of everything: counters and gauges by node, means by app."""
 
@@ -68,6 +78,7 @@ class Knowledge:
         self.pods = np.zeros(nodes)
         self.gpu_free_milli = every_gpu_free(tape)
         self.app_pods = np.zeros((apps, nodes))
+        self.left: list[Left] = []  # in order of leaving, as far as the metrics may show it
         self.samples: list[Sample] = []  # the last RING
         self.scraped = 0
         self.published = 0
@@ -93,11 +104,16 @@ class Knowledge:
 
     def show(self, placement: Placement) -> None:
         """The watch shows where the pod really is."""
-        self.forget(placement)
+        self._forget(placement)
         self._believe(placement, placement.node, placement.gpus)
 
-    def forget(self, placement: Placement) -> None:
+    def leave(self, placement: Placement, clock_s: float) -> None:
         """The pod is gone."""
+        if self.assumes and placement.known_node >= 0:
+            self.left.append(Left(placement.pod, placement.known_node, placement.bound_at_s, clock_s))
+        self._forget(placement)
+
+    def _forget(self, placement: Placement) -> None:
         if placement.known_node >= 0:
             self._count(placement, -1.0)
             placement.known_node = -1
@@ -208,15 +224,22 @@ class Knowledge:
         )
 
     def pending_horizon_s(self) -> float:
-        """Placements older than this are in every window that is still fresh."""
+        """Who came or went longer ago is in every window that is still fresh as he is now."""
         tape = self.tape
         return float(tape.rate_window_s + tape.scrape_delay_s + 2 * tape.scrape_interval_s)
 
     def _pending(self, clock_s: float, running: list[Placement]) -> FloatArray:
-        """Expected use of recent placements, less what the windows already show of it."""
+        """Expected use of who came, less what the windows show of it already, and of who went what they show still."""
         pending = np.zeros((5, self.tape.node_slots))
         if not self.assumes:
             return pending
+        self._add_placed(pending, clock_s, running)
+        self._take_left(pending, clock_s)
+        measured = (self.cpu_used_millicores, self.memory_used_mib, self.rx_mbps, self.tx_mbps)
+        pending[:4] = np.maximum(pending[:4], -np.nan_to_num(measured))  # what was carried cannot become less than 0
+        return pending
+
+    def _add_placed(self, pending: FloatArray, clock_s: float, running: list[Placement]) -> None:
         for placement in reversed(running):
             if placement.bound_at_s < clock_s - self.pending_horizon_s():
                 break
@@ -230,7 +253,21 @@ class Knowledge:
             pending[2, node] += weight * placement.expected_rx_mbps
             pending[3, node] += weight * placement.expected_tx_mbps
             pending[4, node] += weight
-        return pending
+
+    def _take_left(self, pending: FloatArray, clock_s: float) -> None:
+        self.left = [left for left in self.left if left.left_at_s >= clock_s - self.pending_horizon_s()]
+        window_s = float(self.tape.rate_window_s)
+        for left in self.left:
+            pod, node, sampled_at_s = left.pod, left.node, self.sampled_at_s[left.node]
+            came = float(pending_weight(left.bound_at_s, sampled_at_s, window_s))
+            went = float(pending_weight(left.left_at_s, sampled_at_s, window_s))
+            shown = went - came  # of the window: the part in which it ran
+            cpu, memory = float(self.tape.pod_cpu_request_millicores[pod]), float(self.tape.pod_memory_request_mib[pod])
+            pending[0, node] -= shown * cpu * self._expected(pod, CPU_RATIO, 0.0)
+            if came < 1.0 and went >= 1.0:  # it ran when the gauge was read
+                pending[1, node] -= memory * self._expected(pod, MEMORY_RATIO, 0.0)
+            pending[2, node] -= shown * self._expected(pod, RX, 0.0)
+            pending[3, node] -= shown * self._expected(pod, TX, 0.0)
 
     def demand(self, pod: int, queue_length: int) -> Demand:
         tape = self.tape

@@ -211,7 +211,7 @@ class World(Cluster):
     def _release(self, placement: Placement) -> None:
         """The pod has left its node; the watch shows it at once."""
         self.vacate(placement)
-        self.knowledge.forget(placement)
+        self.knowledge.leave(placement, self.clock_s)
 
     def _queue(self, pod: int, away_s: float = 0.0) -> None:
         if len(self.waiting) >= QUEUE_LIMIT:

@@ -45,7 +45,9 @@ class PodListener(Protocol):
 
     def on_bound(self, pod: Pod, node: str, snapshot: Snapshot) -> None: ...
 
-    def on_gone(self, uid: str) -> None: ...
+    def on_gone(self, pod: Pod, node: str, snapshot: Snapshot) -> None:
+        """``node`` is empty if it had none."""
+        ...
 
 
 class LiveCluster:
@@ -117,7 +119,7 @@ class LiveCluster:
                 if isinstance(notice, Bound):
                     listener.on_bound(notice.pod, notice.node, snapshot)
                 else:
-                    listener.on_gone(notice.uid)
+                    listener.on_gone(notice.pod, notice.node, snapshot)
             except Exception:  # a listener's defect is not the cluster's
                 logger.exception("%s failed", type(listener).__name__)
 

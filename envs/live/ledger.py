@@ -55,9 +55,10 @@ class Bound(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """The pod ended or was deleted."""
+    """The pod ended or was deleted; ``node`` is empty if it had none."""
 
-    uid: str
+    pod: Pod  # as far as the ledger keeps it
+    node: str
 
 
 Notice = Bound | Gone
@@ -120,7 +121,7 @@ class Ledger:
             self._count(name, row, 1)
             self.pods[name] = row
             if before is not None and before.uid != row.uid:
-                self._notices.append(Gone(before.uid))
+                self._notices.append(_gone(name, before))
             if pod is not None:
                 self._notices.append(Bound(pod, row.node))
             self.changed.set()
@@ -131,7 +132,7 @@ class Ledger:
             if before is None:
                 return
             self._count(name, before, -1)
-            self._notices.append(Gone(before.uid))
+            self._notices.append(_gone(name, before))
             self.changed.set()
 
     def keep_pods(self, names: set[PodName], namespace: str = "") -> None:
@@ -167,3 +168,16 @@ class Ledger:
             self.apps[app] = counts
         else:
             del self.apps[app]
+
+
+def _gone(name: PodName, row: PodRow) -> Gone:
+    pod = Pod(
+        uid=row.uid,
+        name=name[1],
+        namespace=name[0],
+        app=row.app,
+        cpu_request_millicores=row.cpu_millicores,
+        memory_request_bytes=row.memory_bytes,
+        gpus=row.gpus,
+    )
+    return Gone(pod, row.node)

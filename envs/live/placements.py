@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent.assumed import Assumed, ExpectedUse
 from agent.breaker import Clock
 from agent.cluster import Pod
-from agent.demand import expected_demand
+from agent.demand import expected_demand, observed_use
 from envs.live.snapshot import Snapshot
 
 
@@ -21,5 +21,8 @@ class AssumedPlacements:
         expected = ExpectedUse(guess.cpu_millicores, guess.memory_mib, guess.rx_mbps, guess.tx_mbps)
         self._assumed.seen(pod.uid, node, self._clock(), expected)
 
-    def on_gone(self, uid: str) -> None:
-        self._assumed.deleted(uid)
+    def on_gone(self, pod: Pod, node: str, snapshot: Snapshot) -> None:
+        if node:
+            self._assumed.left(pod.uid, node, self._clock(), observed_use(pod, snapshot.observed))
+        else:
+            self._assumed.deleted(pod.uid)

@@ -167,6 +167,40 @@ def test_a_deleted_pod_leaves_at_once(assumed):
     assert pending(assumed, 10.0) == [0.0, 0.0, 0.0]
 
 
+def test_what_the_metrics_still_show_of_a_pod_that_left_is_taken_away(assumed):
+    state = a_state(rx_mbps=np.array([0.0, 100.0, 0.0]), memory_used_mib=np.array([0.0, 500.0, 0.0]))
+    assumed.left("u1", "b", 10.0, EXPECTED)
+    assert assumed.added_to(state, INDEX, 10.0).pending_rx_mbps.tolist() == [0.0, -40.0, 0.0]
+    assert assumed.added_to(replace(state), INDEX, 25.0).pending_rx_mbps.tolist() == [0.0, -30.0, 0.0]
+    assert assumed.added_to(replace(state), INDEX, 25.0).pending_memory_mib.tolist() == [0.0, 0.0, 0.0]
+    assert assumed.added_to(replace(state), INDEX, 25.0).pending_pods.tolist() == [0.0, 0.0, 0.0]
+    assert len(assumed) == 0
+    assert pending(assumed, 70.0) == [0.0, 0.0, 0.0]
+
+
+def test_a_pod_that_came_and_went_within_the_window_is_shown_for_as_long_as_it_ran(assumed):
+    state = a_state(rx_mbps=np.array([0.0, 100.0, 0.0]))
+    assumed.seen("u1", "b", bound_at_s=10.0, expected=EXPECTED)
+    assumed.left("u1", "b", 40.0, EXPECTED)
+    assert assumed.added_to(state, INDEX, 40.0).pending_rx_mbps.tolist() == [0.0, -20.0, 0.0]
+
+
+def test_no_more_is_taken_away_than_was_measured_and_nothing_of_what_is_unknown(assumed):
+    measured = np.array([0.0, 15.0, np.nan])
+    assumed.left("u1", "b", 10.0, EXPECTED)
+    assumed.left("u2", "c", 10.0, EXPECTED)
+    assert assumed.added_to(a_state(rx_mbps=measured), INDEX, 10.0).pending_rx_mbps.tolist() == [0.0, -15.0, 0.0]
+
+
+def test_rows_of_pods_that_left_leave_after_two_windows_and_old_news_does_not_bring_them_back(assumed):
+    assumed.left("u1", "b", 10.0, EXPECTED)
+    assumed.seen("u1", "b", bound_at_s=10.0, expected=EXPECTED)
+    assumed.assume("u1", "b", REQUESTS, EXPECTED, now_s=11.0)
+    assert len(assumed) == 0
+    assumed.expire(130.0)
+    assert assumed.node_of("u1") is None
+
+
 def test_a_bound_row_leaves_after_its_time_even_if_no_metric_ever_comes(assumed):
     assumed.seen("u1", "b", bound_at_s=10.0, expected=EXPECTED)
     assumed.expire(309.9)
@@ -266,7 +300,7 @@ def test_an_unknown_expectation_counts_as_nothing():
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["assume", "seen", "deleted", "asked"]),
+            st.sampled_from(["assume", "seen", "left", "deleted", "asked"]),
             st.sampled_from(["u1", "u2", "u3", "u4"]),
             st.sampled_from([*NODES, "gone"]),
             st.floats(0.0, 1.5),
@@ -275,13 +309,16 @@ def test_an_unknown_expectation_counts_as_nothing():
     )
 )
 def test_sums_that_were_kept_are_those_of_the_rows(steps):
-    assumed, state, now_s = Assumed(2.0, 300.0, 60.0), a_state(cpu_age_s=np.array([5.0, 0.0, np.inf])), 100.0
+    assumed, now_s = Assumed(2.0, 300.0, 60.0), 100.0
+    state = a_state(cpu_age_s=np.array([5.0, 0.0, np.inf]), rx_mbps=np.full(3, 50.0))
     for what, uid, node, passed_s in steps:
         now_s += passed_s
         if what == "assume":
             assumed.assume(uid, node, REQUESTS, EXPECTED, now_s)
         elif what == "seen":
             assumed.seen(uid, node, now_s, EXPECTED)
+        elif what == "left":
+            assumed.left(uid, node, now_s, EXPECTED)
         elif what == "deleted":
             assumed.deleted(uid)
         else:

@@ -18,6 +18,7 @@ from agent.demand import (
     expected_demand,
     mean_sibling_rtt,
     mean_use,
+    observed_use,
     read_annotations,
     siblings_in_zone,
 )
@@ -104,6 +105,13 @@ def test_cpu_and_memory_are_the_share_of_the_request_that_is_really_used() -> No
 def test_without_observations_a_pod_uses_what_it_requests() -> None:
     expected = expected_demand(a_pod(cpu_request_millicores=250, memory_request_bytes=64 * 2**20), ObservedDemand())
     assert (expected.cpu_millicores, expected.memory_mib) == (250, 64)
+
+
+def test_what_a_pod_used_that_has_left_is_what_was_seen_of_its_kind() -> None:
+    pod = a_pod(cpu_request_millicores=1000, memory_request_bytes=400 * 2**20, annotations=NETWORK)
+    assert observed_use(pod, observed(app=APP, cluster=CLUSTER)) == (500.0, 100.0, 10.0, 20.0)
+    assert observed_use(pod, observed(cluster=CLUSTER)) == (800.0, 360.0, 50.0, 60.0)
+    assert observed_use(pod, observed()) == (0.0, 0.0, 0.0, 0.0)
 
 
 def test_a_pod_without_requests_is_not_expected_to_use_nothing() -> None:

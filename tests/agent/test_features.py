@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from agent.cluster import ClusterState, Demand
 from agent.feature_docs import as_markdown
-from agent.features import GPU_FEATURES, NODE_FEATURES, POD_FEATURES, SCHEMA_VERSION, encode
+from agent.features import GPU_FEATURES, NODE_FEATURES, POD_FEATURES, SCHEMA_VERSION, among_siblings, encode
 
 ROOT = Path(__file__).parents[2]
 ALL = np.array([True, True, True])
@@ -71,7 +71,7 @@ def example(make_state, make_demand):
         gpu_milli=500,
         expected_cpu_millicores=200,
         expected_memory_mib=800,
-        expected_rx_mbps=50,
+        expected_rx_mbps=86,  # 14 less than it sends: 50 are with the world outside, and 68 go both ways among siblings
         expected_tx_mbps=100,
         demand_source=1,
         latency_soft_ms=20,
@@ -114,12 +114,12 @@ BY_HAND = {
     "tx_ratio": [0.3, 0.2, 0.25],
     "cpu_expected_ratio": [0.2 + 400 / 4000, 0.8 + 200 / 8000, 0.5 + 600 / 4000],
     "memory_expected_ratio": [0.25 + 1600 / 8000, 0.5 + 800 / 16000, 0.375 + 800 / 8000],
-    "rx_expected_ratio": [0.1 + 100 / 1000, 0.8 + 50 / 2000, 0.45 + 50 / 1500],  # 1500: mean of the known speeds
+    "rx_expected_ratio": [0.1 + 136 / 1000, 0.8 + 86 / 2000, 0.45 + 86 / 1500],  # 1500: mean of the known speeds
     "tx_expected_ratio": [0.3 + 200 / 1000, 0.2 + 100 / 2000, 0.25 + 100 / 1500],
     "cpu_hot": [0, 0.025, 0],
     "memory_hot": [0, 0, 0],
-    "network_hot": [0, 0.025, 0],
-    "worst_expected_ratio": [0.5, 0.825, 0.65],
+    "network_hot": [0, 0.043, 0],
+    "worst_expected_ratio": [0.5, 0.843, 0.65],
     "cpu_std_ratio": [0.05, 0.1, 0],
     "pending_pods": [0.2, 0, 0.15],
     "network_age": [0.25, 0.5, np.log2(21) / 4],
@@ -127,8 +127,9 @@ BY_HAND = {
     "nic_unknown": [0, 0, 1],
     "siblings_on_node_share": [0.25, 0.5, 0.25],
     "siblings_in_zone_share": [0.75, 0.75, 0.25],
-    "remote_traffic": np.log1p([0.75, 0.5, 0.75]),
-    "cross_zone_traffic": np.log1p([0.25, 0.25, 0.75]),
+    "app_ratio": [2 * 100 / 1000, 3 * 100 / 2000, 2 * 100 / 1500],
+    "remote_traffic": np.log1p([0.51, 0.34, 0.51]),
+    "cross_zone_traffic": np.log1p([0.17, 0.17, 0.51]),
     "sibling_rtt": [0.25, 0.1, 0.7],
     "latency_excess": [0, 10 / 50, 0],
     "user_latency": [0.2, 0.6, 0],
@@ -144,7 +145,7 @@ POD_BY_HAND = {
     "memory_request": 1600 / (32000 / 3),
     "gpu_request": 0.5 / 8,
     "gpu_share": 0.5,
-    "expected_traffic": np.log1p(1.5),
+    "expected_traffic": np.log1p(1.86),
     "demand_known": 1,
     "sibling_traffic": 0,
     "siblings": np.log1p(4) / 4,
@@ -152,7 +153,7 @@ POD_BY_HAND = {
     "queue": np.log1p(3) / 4,
     "candidates": np.log1p(3) / 8,
     "mean_cpu_expected": (0.3 + 0.825 + 0.65) / 3,
-    "mean_network_expected": (0.5 + 0.825 + 0.45 + 50 / 1500) / 3,
+    "mean_network_expected": (0.5 + 0.843 + 0.45 + 86 / 1500) / 3,
     "mean_memory_requested": (0.325 + 0.6 + 0.2) / 3,
     "empty_share": 1 / 3,
     "mean_gpu_requested": (1100 / 2000 + 1700 / 4000) / 3,
@@ -179,6 +180,27 @@ def test_declared_sibling_traffic_goes_before_expected_traffic(example):
     encoding = encode(state, replace(demand, sibling_mbps=np.asarray(40.0)), candidates)
     assert pod_feature(encoding, "sibling_traffic") == pytest.approx(np.log1p(0.4))
     np.testing.assert_allclose(node_feature(encoding, "remote_traffic"), np.log1p([0.3, 0.2, 0.3]), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rx_mbps", "tx_mbps", "among"),
+    [
+        (36.0, 64.0, 0.0),  # as services do with the world outside
+        (40.0, 40.0, 40.0),  # as much in as out
+        (76.0, 104.0, 40.0),  # both
+        (60.0, 40.0, 40.0),  # never more than goes either way
+        (10.0, 90.0, 0.0),
+        (0.0, 0.0, 0.0),
+    ],
+)
+def test_traffic_among_siblings_is_what_goes_both_ways(rx_mbps, tx_mbps, among):
+    assert among_siblings(np.asarray(rx_mbps), np.asarray(tx_mbps)) == pytest.approx(among, abs=1e-9)
+
+
+def test_what_left_more_than_was_measured_leaves_nothing(example):
+    state, demand, candidates = example
+    empty = replace(state, pending_rx_mbps=np.array([-500.0, 0.0, 0.0]))
+    assert node_feature(encode(empty, demand, candidates), "rx_expected_ratio")[0] == pytest.approx(86 / 1000)
 
 
 @pytest.mark.parametrize(("source", "known"), [(0, 1.0), (1, 1.0), (2, 0.5), (3, 0.5), (4, 0.0)])

@@ -30,7 +30,7 @@ def outcome(lost: float, cross_zone: float = 10.0, **rest) -> Outcome:
 def results(policy: Outcome, simulated: Outcome) -> Results:
     real = {"default": [outcome(4.0)], "network_traffic": [outcome(8.0)], "policy": [policy]}
     arms = dict.fromkeys(real, "somebody")
-    return Results(arms, real, {name: [simulated] for name in real}, planned=[outcome(0.5).meter], load_average=1.0)
+    return Results(arms, real, {name: [[simulated]] for name in real}, planned=[outcome(0.5).meter], load_average=1.0)
 
 
 def by_name(found) -> dict[str, float]:
@@ -100,8 +100,17 @@ def test_the_simulator_says_what_it_says_over_several_moments_of_the_scrapes():
     tape = episodes.tape_of("bursts", 4, SHORT_S)
     often = simulate_often(ladder_of(), tape)
     once = simulate(ladder_of(), tape)
-    assert often.node_s == pytest.approx(5 * once.node_s)
-    assert often.harms != once.harms
+    assert [each.node_s for each in often] == [once.node_s] * 5
+    assert len({each.harms["lost_share"] for each in often}) > 1
+
+
+def test_chance_is_what_the_simulator_says_if_it_plays_once():
+    twice = [[outcome(1.0), outcome(3.0)], [outcome(2.0), outcome(2.0)]]  # two episodes, two times each
+    real = {"policy": [outcome(4.0), outcome(4.0)]}
+    found = Results({"policy": "we"}, real, {"policy": twice}, planned=[outcome(0.5).meter] * 2, load_average=1.0)
+    assert found.said("policy").harms["lost_share"] == pytest.approx(0.02)
+    assert found.chance("policy")["lost_share"] == pytest.approx((0.015, 0.025))
+    assert found.gaps("policy")["lost_share"] == pytest.approx(0.5)
 
 
 def test_plugins_of_others_are_simulated_with_the_spreading_of_kube_scheduler():

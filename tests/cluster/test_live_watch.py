@@ -42,8 +42,8 @@ class Heard:
     def on_bound(self, pod: Pod, node: str, snapshot: Snapshot) -> None:
         self.bound.append((pod.name, node))
 
-    def on_gone(self, uid: str) -> None:
-        self.gone.append(uid)
+    def on_gone(self, pod: Pod, node: str, snapshot: Snapshot) -> None:
+        self.gone.append(pod.uid)
 
 
 @pytest.fixture(scope="module")

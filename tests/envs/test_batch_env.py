@@ -22,6 +22,7 @@ from envs.workloads.synthetic import make_tape, make_tapes, sizes_of
 pytestmark = pytest.mark.timeout(600)  # the first test of a fresh checkout compiles the kernels
 
 FEATURE_TOLERANCE = 1e-5
+PENDING_TOLERANCE = 1e-3  # Mbps, MiB, millicores: of differences of float32
 COST_TOLERANCE = 1e-6
 MOST_STEPS = 150  # pods that are killed for memory again and again would make an episode endless
 
@@ -69,7 +70,8 @@ def assert_close(name: str, ours: np.ndarray, reference: np.ndarray, tolerance: 
     """Up to the padding of the batch."""
     shared = ours[tuple(slice(length) for length in reference.shape)]
     if not np.array_equal(shared, reference):  # the usual case, and far faster
-        np.testing.assert_allclose(shared, reference, rtol=tolerance, atol=tolerance, err_msg=name)
+        absolute = PENDING_TOLERANCE if name.startswith("pending_") else tolerance
+        np.testing.assert_allclose(shared, reference, rtol=tolerance, atol=absolute, err_msg=name)
 
 
 def play_both(worlds: list[World], env: BatchEnv, policy, seed: int, most_steps: int = 10_000) -> np.ndarray:

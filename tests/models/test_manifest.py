@@ -76,7 +76,7 @@ def test_a_manifest_cut_short_is_refused(folder):
         ({"surprise": 1}, "surprise: Extra inputs"),
         ({"sha256": "abc"}, "sha256: String should match"),
         ({"kind": "tpu"}, "kind: Input should be 'default' or 'gpu'"),
-        ({"node_features": {}}, "node_features: Value error, features differ from the schema's: cpu_expected_ratio"),
+        ({"node_features": {}}, "node_features: Value error, features differ from the schema's: app_ratio"),
         ({"pod_features": {}}, "pod_features: Value error"),
         ({"training": {}}, "training.config_digest: Field required"),
     ],

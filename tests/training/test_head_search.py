@@ -14,7 +14,7 @@ from models.onnx_scorer import OnnxScorer
 from training import head_search
 from training.as_served import ByGpus
 from training.contestants import GPU_FOLDER
-from training.head_search import Search, costs_of_heads, search_head, units_of
+from training.head_search import MOST_USUAL, Search, along, costs_of_heads, search_head, units_of
 from training.play import play
 from training.ppo import TrainingWorld, make_stack
 from training.specialists import joined, only
@@ -79,6 +79,14 @@ def test_a_spoilt_rule_is_mended(world: TrainingWorld, monkeypatch: pytest.Monke
         spoilt, np.array([np.zeros_like(head), head]), make_stack(world, FRESH, range(16))
     )
     assert after.mean() < 0.95 * before.mean()
+
+
+def test_a_step_goes_along_each_pair_by_how_much_cheaper_it_is_than_its_opposite() -> None:
+    half = np.array([[1.0, 0.0], [0.0, 2.0]])
+    np.testing.assert_allclose(along(half, np.array([1.0, -1.0])), [0.5, -1.0])
+    np.testing.assert_allclose(along(half, np.array([0.0, 0.0])), [0.0, 0.0])
+    many = np.eye(20)
+    assert along(many, np.array([1000.0, *[0.1] * 19]))[0] == pytest.approx(MOST_USUAL / 20)  # one does not decide
 
 
 def test_inputs_that_tell_no_nodes_apart_get_no_weight(world: TrainingWorld) -> None:

@@ -179,6 +179,44 @@ def test_placement_is_pending_until_the_window_contains_it(hand_tape):
     assert at(world, 64.0).state().pending_pods.tolist() == [0.0]
 
 
+LEAVES = initial(1, 3) | {
+    "nodes": 1,
+    "apps": 2,
+    "pod_app": [0, 1, 1, 1],
+    "pod_arrival_s": [0.0, 25.0, 45.0, 80.0],
+    "pod_duration_s": [22.0, 60.0, 60.0, 60.0],
+    "pod_rx_mbps": [10.0, 0.0, 0.0, 0.0],
+    "pod_annotated_mbps": [np.nan, 0.0, 0.0, 0.0],
+}
+
+
+def test_what_the_window_still_shows_of_a_pod_that_has_left_is_taken_away(hand_tape):
+    world = at(World(hand_tape(**LEAVES)), 25.0)  # measured from 0 to 20 s; the pod left at 22 s
+    state = world.state()
+    np.testing.assert_allclose(state.rx_mbps, [10.0])
+    np.testing.assert_allclose(state.pending_rx_mbps, [-10.0])
+    np.testing.assert_allclose(state.pending_memory_mib, -state.memory_used_mib)  # it ran when the gauge was read
+    np.testing.assert_allclose(state.pending_cpu_millicores, -state.cpu_used_millicores)
+    assert state.pending_pods.tolist() == [0.0]
+    at(world, 45.0)  # the window from 10 to 40 s holds 12 s of it
+    np.testing.assert_allclose(world.state().rx_mbps, [4.0])
+    np.testing.assert_allclose(world.state().pending_rx_mbps, [-4.0])
+    assert world.state().pending_memory_mib[0] >= 0.0
+    assert at(world, 80.0).state().pending_rx_mbps.tolist() == [0.0]
+
+
+def test_no_more_is_taken_away_than_was_measured(hand_tape):
+    louder = LEAVES | {"pod_initial": [True, True, False, False], "pod_arrival_s": [0.0, 0.0, 25.0, 80.0]}
+    louder |= {
+        "pod_app": [0, 0, 1, 1],
+        "pod_duration_s": [8.0, 22.0, 60.0, 60.0],
+        "pod_rx_mbps": [10.0, 90.0, 0.0, 0.0],
+    }
+    state = at(World(hand_tape(**louder)), 25.0).state()
+    assert state.rx_mbps[0] + state.pending_rx_mbps[0] >= 0.0
+    assert at(World(hand_tape(**louder), assume=False), 25.0).state().pending_rx_mbps.tolist() == [0.0]
+
+
 def test_without_assuming_nothing_is_pending_and_the_watch_comes_late(hand_tape):
     tape = hand_tape(pods=3, pod_arrival_s=[5.0, 5.0, 5.0], pod_visible_after=1)
     for assume, known in ((True, [2.0, 0.0]), (False, [1.0, 0.0])):

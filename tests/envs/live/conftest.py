@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from agent.cluster import Pod
 from envs.live.cluster_settings import ClusterSettings
 from envs.live.kubernetes import backoff
 from envs.live.kubernetes.access import Access
@@ -38,14 +39,16 @@ class Heard:
     def __init__(self) -> None:
         self.bound: list[tuple[str, str]] = []
         self.gone: list[str] = []
+        self.left: list[tuple[Pod, str]] = []
         self.counted: list[float] = []  # pods on the node in the snapshot that came with the notice
 
     def on_bound(self, pod, node, snapshot) -> None:
         self.bound.append((pod.uid, node))
         self.counted.append(float(snapshot.state.pods_running[snapshot.index_of[node]]))
 
-    def on_gone(self, uid) -> None:
-        self.gone.append(uid)
+    def on_gone(self, pod, node, snapshot) -> None:
+        self.gone.append(pod.uid)
+        self.left.append((pod, node))
 
 
 def eventually(look, what: str = "", within_s: float = 10.0):

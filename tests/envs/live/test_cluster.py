@@ -190,6 +190,19 @@ def test_listeners_hear_of_bindings_after_the_snapshot_counts_them(api, cluster,
     eventually(lambda: heard.gone == ["uid-shop-p1"], within_s=2.0)
 
 
+def test_a_pod_that_left_is_told_with_its_node_and_what_it_asked_for(api, cluster, heard):
+    api.put("pods", api_pod("p1", node="b"))
+    eventually(lambda: heard.bound, within_s=2.0)
+    api.put("pods", api_pod("p2"))
+    api.delete("pods", api_pod("p1", node="b"))
+    api.delete("pods", api_pod("p2"))
+    eventually(lambda: len(heard.left) == 2, within_s=2.0)
+    (ran, where), (waited, nowhere) = sorted(heard.left, key=lambda each: each[0].uid)
+    assert (ran.uid, ran.namespace, where) == ("uid-shop-p1", "shop", "b")
+    assert ran.cpu_request_millicores == waited.cpu_request_millicores > 0
+    assert nowhere == ""
+
+
 def test_pods_that_ran_before_we_came_are_no_news(api, cluster_of, heard):
     api.put("pods", api_pod("old", node="a"))
     cluster = cluster_of(api.url)

@@ -1,4 +1,4 @@
-"""What every search by the cross-entropy method shares: many vectors play the same episodes, the cheapest pull."""
+"""What every search for weights shares: many vectors play the same episodes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,6 @@ from envs.workloads.tape import Tape
 
 # The costs, and the decisions made, of the clusters whose vector and episode these are.
 PlayedTogether = Callable[[IntArray, IntArray], tuple[FloatArray, int]]
-
-
-def towards_elite(
-    mean: FloatArray, spread: FloatArray, drawn: FloatArray, cost: FloatArray, elite_share: float, step: float
-) -> tuple[FloatArray, FloatArray]:
-    """Mean and spread, so far on the way to those of the cheapest of the vectors that were drawn."""
-    elite = drawn[np.argsort(cost)[: elite_size(len(drawn), elite_share)]]
-    return mean + step * (elite.mean(axis=0) - mean), spread + step * (elite.std(axis=0) - spread)
-
-
-def elite_size(population: int, elite_share: float) -> int:
-    return max(int(elite_share * population), 2)
 
 
 def costs_on_every_episode(
