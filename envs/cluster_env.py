@@ -65,7 +65,7 @@ class ClusterEnv(gymnasium.Env[Observation, np.int64]):
 
     ## Observation Space
 
-    ``Dict`` of ``nodes``, ``Box(max_nodes, 43)``, and ``pod``, ``Box(16)``, both float32: the features of
+    ``Dict`` of ``nodes``, ``Box(max_nodes, 44)``, and ``pod``, ``Box(16)``, both float32: the features of
     agent/features.py (docs/features.md). Rows of nodes that are no candidates are 0, as are those of absent nodes.
 
     ## Rewards

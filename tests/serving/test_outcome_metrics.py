@@ -3,6 +3,7 @@ import math
 import pytest
 
 from agent.cluster import Pod
+from agent.features import SCHEMA_VERSION
 from serving.outcome_metrics import reward_of
 from serving.settings import ModelSettings, Settings
 from tests.serving.conftest import a_snapshot, without_metrics
@@ -46,7 +47,7 @@ class TestWithAModel:
 
     def test_the_model_in_use_is_named(self, client, decider):
         (label,) = decider.policy.labels
-        key = (("kind", "default"), ("model", label), ("schema", "2"))
+        key = (("kind", "default"), ("model", label), ("schema", str(SCHEMA_VERSION)))
         assert samples(client)["pilotfish_model_info", key] == 1
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from agent.errors import InputError
+from agent.features import SCHEMA_VERSION
 from serving.configuration import Configuration, ConfigurationSource
 from serving.decide import new_decider
 from serving.settings import ModelSettings, Settings
@@ -149,7 +150,9 @@ def test_a_bad_model_keeps_the_old_one_and_says_so(client, sidecar, folder, dama
         case "other bytes":
             model.write_bytes(b"x" * 1000)
         case "other schema":
-            manifest.write_text(manifest.read_text().replace('"schema_version": 2', '"schema_version": 99'))
+            manifest.write_text(
+                manifest.read_text().replace(f'"schema_version": {SCHEMA_VERSION}', '"schema_version": 99')
+            )
         case "no json":
             manifest.write_text("{")
         case "gone":
