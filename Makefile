@@ -67,7 +67,7 @@ image: ## build the image with docker, podman or buildah; PILOTFISH_IMAGE=name:t
 bench: $(VENV)/.installed ## measure every bar, or those of ONLY="policy env", and write docs/benchmarks.md (TRACES=folder with the public traces)
 	$(VENV)/bin/python -m benchmarks.report $(ONLY) $(if $(TRACES),--traces "$(TRACES)")
 
-train-default: $(VENV)/.installed ## make models/released/default again (55 minutes on 2 cores)
+train-default: $(VENV)/.installed ## make models/released/default again (an hour on 2 cores)
 	$(VENV)/bin/pilotfish train --out runs/default
 	cp runs/default/model/* models/released/default/
 
