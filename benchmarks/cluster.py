@@ -36,7 +36,7 @@ from tests.cluster.building import PEERS, ToolMissing, tool
 from tests.cluster.replaying import replaying
 
 SCENARIO_VARIABLE, SCENARIO = "PILOTFISH_CLUSTER_SCENARIO", "bursts"
-EPISODES_VARIABLE, EPISODES = "PILOTFISH_CLUSTER_EPISODES", 4
+EPISODES_VARIABLE, EPISODES = "PILOTFISH_CLUSTER_EPISODES", 8
 ARMS_VARIABLE, BARS_ALONE = "PILOTFISH_CLUSTER_ARMS", "bars"
 OTHER_EPISODES = 1  # of the arms that no bar compares
 SPEED = 15.0

@@ -32,7 +32,7 @@ from training.sweeps import LARGE_NODES, sized
 from training.worlds import limited, open_traces, provenance
 
 EPISODES = 200
-MORE_EPISODES = {"deployments": 2000, "microservices": 1000, "overload": 1000}  # short ones, whose costs differ little beside how they vary
+MORE_EPISODES = {"deployments": 2000, "microservices": 1000, "overload": 1000}  # costs vary much beside how they differ
 LARGE_EPISODES = 8
 TRACED_EPISODES = 100
 CLEARLY_BELOW_PERCENT = 10.0
