@@ -101,10 +101,11 @@ POD_FEATURES: dict[str, str] = {
 
 GPU_FEATURES = tuple(name for name in NODE_FEATURES if name.startswith("gpu_"))
 FeatureArray = NDArray[np.float32]
-_NODE_INDEX = {name: index for index, name in enumerate(NODE_FEATURES)}
-_GPU_INDICES = [_NODE_INDEX[name] for name in GPU_FEATURES]
+NODE_COLUMN = {name: column for column, name in enumerate(NODE_FEATURES)}
+POD_COLUMN = {name: column for column, name in enumerate(POD_FEATURES)}
+_GPU_INDICES = [NODE_COLUMN[name] for name in GPU_FEATURES]
 _SIBLING_INDICES = [
-    _NODE_INDEX[name]
+    NODE_COLUMN[name]
     for name in (
         "siblings_on_node_share",
         "siblings_in_zone_share",
@@ -113,7 +114,6 @@ _SIBLING_INDICES = [
         "sibling_rtt",
     )
 ]
-_POD_INDEX = {name: index for index, name in enumerate(POD_FEATURES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class _Columns:
         self.per_nic = _inverse(self.imputed(state.nic_mbps, self.nic_known))
 
     def put(self, name: str, values: FloatArray) -> FloatArray:
-        self.by_feature[_NODE_INDEX[name]] = values
+        self.by_feature[NODE_COLUMN[name]] = values
         return values
 
     def means(self, *columns: FloatArray) -> FloatArray:
@@ -354,7 +354,7 @@ class _Columns:
             "mean_gpu_requested": means[6],
         }
         for name, value in values.items():
-            out[..., _POD_INDEX[name]] = value
+            out[..., POD_COLUMN[name]] = value
 
 
 def _fresh(age_s: FloatArray, *metrics: FloatArray) -> BoolArray:

@@ -15,6 +15,7 @@ from agent.features import (
     AGE_SCALE_S,
     GPU_FEATURES,
     LATENCY_SCALE_MS,
+    NODE_COLUMN,
     NODE_FEATURES,
     POD_FEATURES,
     RTT_SCALE_MS,
@@ -37,7 +38,7 @@ among_siblings = njit(features.among_siblings)
 gpus_without_cpu = njit(features.gpus_without_cpu)
 fragment_milli = njit(fgd.fragment_milli)
 
-GPU_COLUMNS = tuple(list(NODE_FEATURES).index(name) for name in GPU_FEATURES)
+GPU_COLUMNS = tuple(NODE_COLUMN[name] for name in GPU_FEATURES)
 TYPICAL_CPU, TYPICAL_GPUS = TYPICAL_PODS.cpu_millicores, TYPICAL_PODS.gpus
 TYPICAL_MILLI, TYPICAL_SHARE = TYPICAL_PODS.gpu_milli, TYPICAL_PODS.share
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from agent.features import NODE_FEATURES, POD_FEATURES
+from agent.features import NODE_COLUMN, NODE_FEATURES, POD_COLUMN
 
 GATES = ("no GPU", "share", "share x its size", "one GPU", "several GPUs")
 STATES = ("any node", "empty node")
-_EMPTY = list(NODE_FEATURES).index("empty")
-_REQUEST = list(POD_FEATURES).index("gpu_request")
-_SHARE = list(POD_FEATURES).index("gpu_share")
+_EMPTY = NODE_COLUMN["empty"]
+_REQUEST = POD_COLUMN["gpu_request"]
+_SHARE = POD_COLUMN["gpu_share"]
 _GPUS_PER_REQUEST = 8.0  # the feature counts GPUs in eighths
 _SHARPNESS = 100.0  # shares below 1 % count as none, above 99 % as a whole GPU, in part
 

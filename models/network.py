@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from agent.cluster import FloatArray
-from agent.features import NODE_FEATURES, POD_FEATURES
+from agent.features import NODE_COLUMN, NODE_FEATURES, POD_FEATURES
 
-_MISSING = list(NODE_FEATURES).index("metric_missing")
+_MISSING = NODE_COLUMN["metric_missing"]
 
 
 class Embedding(NamedTuple):

@@ -15,7 +15,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from agent.cluster import BoolArray, ClusterState, Demand, FloatArray, IntArray
-from agent.features import POD_FEATURES, Encoding, encode
+from agent.features import POD_COLUMN, Encoding, encode
 from agent.heuristics.expected_utilisation import ExpectedUtilisation
 from agent.heuristics.least_allocated import LeastAllocated
 from agent.ladder import Freshness
@@ -33,7 +33,7 @@ from training.play import best
 
 logger = logging.getLogger(__name__)
 
-GPU_REQUEST = list(POD_FEATURES).index("gpu_request")
+GPU_REQUEST = POD_COLUMN["gpu_request"]
 
 Rng = np.random.Generator
 Distortion = Callable[[Encoding, BoolArray], Encoding]  # what an ablation does to the features

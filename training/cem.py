@@ -21,7 +21,7 @@ from rich.table import Table
 
 from agent.cluster import FloatArray, IntArray
 from agent.errors import InputError
-from agent.features import NODE_FEATURES
+from agent.features import NODE_COLUMN, NODE_FEATURES
 from agent.heuristics.expected_utilisation import ExpectedUtilisation
 from agent.linear import weights_from
 from envs.batch_env import BatchEnv
@@ -229,7 +229,7 @@ def feature_spread(scenarios: list[Scenario], seed: int, episodes: int = 16, loo
             count += env.clusters
             env.step(np.argmax(np.where(mask, rng.random(mask.shape), -1.0), axis=1))
     spread = np.sqrt(squares / max(count, 1))
-    spread[list(NODE_FEATURES).index("metric_missing")] = 0.0  # such a node is never chosen, whatever its weight
+    spread[NODE_COLUMN["metric_missing"]] = 0.0  # such a node is never chosen, whatever its weight
     return np.where(spread > 1e-4, np.maximum(spread, 0.01), np.inf)
 
 

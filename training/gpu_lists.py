@@ -15,7 +15,7 @@ import onnx.numpy_helper
 
 from agent.cluster import FloatArray
 from agent.errors import InputError
-from agent.features import NODE_FEATURES, FeatureArray, encode
+from agent.features import NODE_COLUMN, NODE_FEATURES, FeatureArray, encode
 from envs.openb_packing import PackingProblem, PublishedRun, published_run, read_percent, unallocated_percent
 from envs.openb_policy import as_seen, pack_weighted, place, static_pods, views
 from envs.packing import UNPLACED, empty_world
@@ -28,7 +28,7 @@ MODEL = "model"
 OTHERS = ("best_fit", "fgd", "first_fit")
 CHECK_EVERY = 500  # pods of a run
 MAX_OTHER_SHARE = 0.02  # of the scores: the model adds in single precision, and at the edge of a level that shows
-_EMPTY = list(NODE_FEATURES).index("empty")
+_EMPTY = NODE_COLUMN["empty"]
 
 
 def gpu_list_results(folder: Path, model: Path, seeds: int = 10) -> dict[str, dict[str, float]]:

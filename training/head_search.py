@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from agent.cluster import BoolArray, FloatArray, IntArray
-from agent.features import NODE_FEATURES, Encoding
+from agent.features import NODE_COLUMN, NODE_FEATURES, Encoding
 from agent.scorer import neutral_where_missing
 from envs.batch_env import BatchEnv
 from envs.dynamics.costs import SECONDS_PER_HOUR, TERMS
@@ -42,7 +42,7 @@ AVERAGED_FROM = 0.6  # of the decisions: the means of the generations after it a
 MOST_USUAL = 3.0  # a pair counts by at most so much: one wild episode must not decide
 LEAST_SPREAD, SPREAD_FLOOR = 1e-4, 0.01  # an input that differs by less than the first is left alone
 SEED = 840_000  # of the tapes, and of what is drawn
-_MISSING = list(NODE_FEATURES).index("metric_missing")
+_MISSING = NODE_COLUMN["metric_missing"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agent.cluster import BoolArray, FloatArray, IntArray
-from agent.features import NODE_FEATURES
+from agent.features import NODE_COLUMN
 from envs.batch_env import BatchEnv
 from envs.batch_linear import play_linear
 from envs.dynamics.costs import SECONDS_PER_HOUR, TERMS
@@ -23,7 +23,7 @@ from training.futures import Futures, Imagination
 from training.play import Played, Progress
 
 POOL = 4  # futures drawn for each that a decision looks at, so that not all decisions expect the same ones
-MISSING = list(NODE_FEATURES).index("metric_missing")
+MISSING = NODE_COLUMN["metric_missing"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from agent.cluster import BoolArray
-from agent.features import NODE_FEATURES, Encoding
+from agent.features import NODE_COLUMN, Encoding
 from training.as_served import Distortion
 
 # What a node's NIC carries and will carry.
@@ -19,20 +19,19 @@ SIBLINGS = (
     *("remote_traffic", "cross_zone_traffic", "sibling_rtt"),
 )
 
-_PLACE = {name: index for index, name in enumerate(NODE_FEATURES)}
-_EXPECTED = [_PLACE[f"{kind}_expected_ratio"] for kind in ("cpu", "memory", "rx", "tx")]
+_EXPECTED = [NODE_COLUMN[f"{kind}_expected_ratio"] for kind in ("cpu", "memory", "rx", "tx")]
 
 
 def shuffled(names: tuple[str, ...], rng: np.random.Generator) -> Distortion:
     """Exchanges these columns among the candidates of each cluster; the largest expected ratio follows them."""
-    columns = [_PLACE[name] for name in names]
+    columns = [NODE_COLUMN[name] for name in names]
 
     def distort(encoding: Encoding, candidates: BoolArray) -> Encoding:
         nodes = encoding.nodes.copy()
         source = permutation(candidates, rng)
         nodes[..., columns] = np.take_along_axis(encoding.nodes[..., columns], source[..., None], axis=-2)
         worst = nodes[..., _EXPECTED].max(axis=-1)
-        nodes[..., _PLACE["worst_expected_ratio"]] = np.where(candidates, worst, 0.0)
+        nodes[..., NODE_COLUMN["worst_expected_ratio"]] = np.where(candidates, worst, 0.0)
         return Encoding(nodes, encoding.pod)
 
     return distort

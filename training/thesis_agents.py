@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from agent.cluster import BoolArray, ClusterState, Demand, FloatArray
 from agent.errors import InputError
-from agent.features import NODE_FEATURES, POD_FEATURES, SCHEMA_VERSION, Encoding, FeatureArray, encode
+from agent.features import NODE_COLUMN, POD_FEATURES, SCHEMA_VERSION, Encoding, FeatureArray, encode
 from agent.scorer import Scorer, ScoringUnavailable
 
 AGENTS = ("document", "dqn")
@@ -51,7 +51,7 @@ DQN_FEATURES = (
     "latency_excess",
     "empty",
 )
-_COLUMNS = [list(NODE_FEATURES).index(name) for name in DQN_FEATURES]
+_COLUMNS = [NODE_COLUMN[name] for name in DQN_FEATURES]
 
 Layers = tuple[tuple[NDArray[np.float32], NDArray[np.float32]], ...]  # weights (out, in) and bias (out,) of each
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from agent.cluster import BoolArray, ClusterState, Demand, FloatArray, IntArray
-from agent.features import NODE_FEATURES, Encoding, FeatureArray, encode
+from agent.features import NODE_COLUMN, NODE_FEATURES, Encoding, FeatureArray, encode
 from agent.heuristics.thesis_policies import MostPods
 from envs.batch_env import BatchEnv
 from envs.dynamics.costs import SECONDS_PER_HOUR, TERMS
@@ -34,7 +34,6 @@ from training.play import best, play
 SCENARIO = "gpu"
 FIXED = -1
 NO_METRICS = 1e6  # taken off the score of a node without metrics: the sidecar never prefers one
-_FEATURE = {name: column for column, name in enumerate(NODE_FEATURES)}
 _SLOPE = GATES.index("share x its size")
 # Which gates have a packing weight of their own; the slope has none until all have.
 _KIND: dict[Kinds, IntArray] = {
@@ -74,7 +73,7 @@ def train(config: GpuConfig, lists: OpenbLists, told: Callable[[Generation], Non
 
 def with_linear(weights: FloatArray, own: FloatArray, names: Sequence[str]) -> FloatArray:
     """The weights with those of a linear scorer for these features."""
-    taken = [_FEATURE[name] for name in names]
+    taken = [NODE_COLUMN[name] for name in names]
     changed = weights.copy()
     changed[0][:, taken] = own[taken]
     changed[0][_SLOPE, taken] = 0.0
@@ -84,7 +83,7 @@ def with_linear(weights: FloatArray, own: FloatArray, names: Sequence[str]) -> F
 def first_weights(config: GpuConfig) -> FloatArray:
     weights = np.zeros(SHAPE)
     for name, weight in config.start.items():
-        weights[0, :, _FEATURE[name]] = weight
+        weights[0, :, NODE_COLUMN[name]] = weight
     weights[:, _SLOPE] = 0.0
     return weights
 
@@ -125,12 +124,12 @@ def moving(config: GpuConfig, phase: Phase) -> IntArray:
     numbers = 0
     for state, columns in enumerate((config.columns, config.empty_columns)):
         for name in columns.cost if "cost" in phase.columns else ():
-            place[state, :, _FEATURE[name]] = numbers
-            place[state, _SLOPE, _FEATURE[name]] = FIXED
+            place[state, :, NODE_COLUMN[name]] = numbers
+            place[state, _SLOPE, NODE_COLUMN[name]] = FIXED
             numbers += 1
         for name in columns.packing if "packing" in phase.columns else ():
-            place[state, :, _FEATURE[name]] = numbers + _KIND[phase.kinds]
-            place[state, _KIND[phase.kinds] == FIXED, _FEATURE[name]] = FIXED
+            place[state, :, NODE_COLUMN[name]] = numbers + _KIND[phase.kinds]
+            place[state, _KIND[phase.kinds] == FIXED, NODE_COLUMN[name]] = FIXED
             numbers += len(GATES)
     return np.unique(place, return_inverse=True)[1].reshape(SHAPE) - 1
 
@@ -182,7 +181,7 @@ def costs_of(vectors: FloatArray, tape: Tape, rng: np.random.Generator) -> tuple
     encoding = env.new_encoding()
     while not env.done.all():
         env.encode(encoding)
-        scores = rated(encoding, weights) - NO_METRICS * encoding.nodes[..., _FEATURE["metric_missing"]]
+        scores = rated(encoding, weights) - NO_METRICS * encoding.nodes[..., NODE_COLUMN["metric_missing"]]
         terms += env.step(best(scores, env.candidates(), rng))
     hours = np.maximum((env.clock_s - began_s) / SECONDS_PER_HOUR, 1e-9)
     return (weighted_cost(terms) / hours).reshape(len(vectors), episodes), int(env.decisions.sum())
@@ -193,7 +192,7 @@ def rated(encoding: Encoding, weights: FeatureArray) -> FeatureArray:
     chosen = gates(torch.from_numpy(encoding.pod)).numpy()
     by_feature = np.einsum("...g,...sgf->...sf", chosen, weights)
     always, if_empty = (np.matmul(encoding.nodes, by_feature[..., state, :, None])[..., 0] for state in range(2))
-    return np.asarray(np.floor(always + encoding.nodes[..., _FEATURE["empty"]] * if_empty))
+    return np.asarray(np.floor(always + encoding.nodes[..., NODE_COLUMN["empty"]] * if_empty))
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,19 +51,19 @@ def a_round(cluster: ApiServer, namespace: str, nodes: int, form: str, pods: int
         bindings = Bindings(cluster, namespace)
         bindings.start()
         try:
-            return _timed(cluster, bindings, extender, Round(nodes, form, pods, 0.0, 0.0, 0.0, 0.0, 0.0))
+            return _timed(cluster, bindings, extender, nodes, form, pods)
         finally:
             bindings.stop()
             cluster.admin.delete(path, gracePeriodSeconds="0")
             eventually(lambda: not cluster.admin.get(path, limit="1")["items"], "the pods of a round gone")
 
 
-def _timed(cluster: ApiServer, bindings: Bindings, extender: Beside, wanted: Round) -> Round:
+def _timed(cluster: ApiServer, bindings: Bindings, extender: Beside, nodes: int, form: str, pods: int) -> Round:
     others = [each for each in cluster.processes.daemons if each is not extender.daemon]
     before_s, others_before_s = _cpu_s(extender.daemon), sum(map(_cpu_s, others))
     scheduler = start_scheduler(cluster, **extender.configuration)
     try:
-        bindings.wait_for(wanted.pods, BOUND_WITHIN_S)
+        bindings.wait_for(pods, BOUND_WITHIN_S)
         scheduler_s, beside_s = _cpu_s(scheduler), _cpu_s(extender.daemon) - before_s
         others_s = sum(map(_cpu_s, others)) - others_before_s
         algorithm_ms = _mean_ms(cluster, scheduler, ALGORITHM)
@@ -71,14 +71,14 @@ def _timed(cluster: ApiServer, bindings: Bindings, extender: Beside, wanted: Rou
         cluster.processes.stop(scheduler)
     candidates, policy_share = _answers(extender)
     return Round(
-        wanted.nodes,
-        wanted.form,
-        wanted.pods,
+        nodes,
+        form,
+        pods,
         bindings.pods_per_s(),
         algorithm_ms,
-        1000.0 * scheduler_s / wanted.pods,
-        1000.0 * beside_s / wanted.pods,
-        1000.0 * others_s / wanted.pods,
+        1000.0 * scheduler_s / pods,
+        1000.0 * beside_s / pods,
+        1000.0 * others_s / pods,
         candidates,
         policy_share,
     )

@@ -16,18 +16,27 @@ from hypothesis import strategies as st
 
 from agent.cluster import ClusterState, Demand
 from agent.feature_docs import as_markdown
-from agent.features import GPU_FEATURES, NODE_FEATURES, POD_FEATURES, SCHEMA_VERSION, among_siblings, encode
+from agent.features import (
+    GPU_FEATURES,
+    NODE_COLUMN,
+    NODE_FEATURES,
+    POD_COLUMN,
+    POD_FEATURES,
+    SCHEMA_VERSION,
+    among_siblings,
+    encode,
+)
 
 ROOT = Path(__file__).parents[2]
 ALL = np.array([True, True, True])
 
 
 def node_feature(encoding, name: str) -> np.ndarray:
-    return encoding.nodes[..., list(NODE_FEATURES).index(name)]
+    return encoding.nodes[..., NODE_COLUMN[name]]
 
 
 def pod_feature(encoding, name: str) -> np.ndarray:
-    return encoding.pod[..., list(POD_FEATURES).index(name)]
+    return encoding.pod[..., POD_COLUMN[name]]
 
 
 # --- one cluster, worked out by hand

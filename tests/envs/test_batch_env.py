@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.errors import InputError
-from agent.features import NODE_FEATURES, Encoding, encode
+from agent.features import NODE_COLUMN, Encoding, encode
 from envs.batch_arrays import COUNT, most_running, pack
 from envs.batch_env import BatchEnv, batch_of
 from envs.batch_kernels import BEGIN, LOOK
@@ -31,12 +31,12 @@ MOST_STEPS = 150  # pods that are killed for memory again and again would make a
 
 
 def least_allocated(candidates, encoding, rng):
-    requested = encoding.nodes[:, list(NODE_FEATURES).index("cpu_requested_ratio")]
+    requested = encoding.nodes[:, NODE_COLUMN["cpu_requested_ratio"]]
     return int(np.argmin(np.where(candidates, requested, np.inf)))
 
 
 def most_worth_of_a_feature(candidates, encoding, rng):
-    worth = encoding.nodes[:, list(NODE_FEATURES).index("worst_expected_ratio")]
+    worth = encoding.nodes[:, NODE_COLUMN["worst_expected_ratio"]]
     return int(np.argmax(np.where(candidates, worth, -np.inf)))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agent.errors import InputError
-from agent.features import NODE_FEATURES
+from agent.features import NODE_COLUMN, NODE_FEATURES
 from agent.linear import LinearScorer, weights_from
 from envs.batch_arrays import COUNT, RUN_AT, RUN_MORE
 from envs.batch_env import BatchEnv
@@ -95,7 +95,7 @@ def test_a_node_without_metrics_is_taken_only_if_all_lack_them() -> None:
     overrides = world.binding.model_copy(update={"override": 0.0})
     tape = make_tapes(world.model_copy(update={"binding": overrides}), 1, range(8))
     env = BatchEnv(tape)
-    missing = env.encode().nodes[:, :, list(NODE_FEATURES).index("metric_missing")] > 0
+    missing = env.encode().nodes[:, :, NODE_COLUMN["metric_missing"]] > 0
     assert missing.any(axis=1).any()
     before = env.truth("pods").copy()
     loves_missing = weights_from({"metric_missing": 100.0})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agent.features import NODE_FEATURES, encode
+from agent.features import NODE_COLUMN, NODE_FEATURES, encode
 from agent.heuristics.fgd import typical_pods
 from envs.batch_encode import room
 from envs.openb_policy import (
@@ -75,7 +75,7 @@ def encoding_names():
 
 def some_weights(rng) -> np.ndarray:
     weights = rng.normal(size=(2, KINDS, len(NODE_FEATURES)))
-    weights[:, :, [list(NODE_FEATURES).index(name) for name in NO_WEIGHT]] = 0.0
+    weights[:, :, [NODE_COLUMN[name] for name in NO_WEIGHT]] = 0.0
     return weights
 
 
@@ -88,7 +88,7 @@ def test_kept_scores_lead_to_the_nodes_that_fresh_ones_do(seed, clip):
     chosen = pack_weighted(nodes, kinds, arrivals, weights, clip)
     world = empty_world(nodes, kinds)
     live, _ = views(nodes, world)
-    empty = list(NODE_FEATURES).index("empty")
+    empty = NODE_COLUMN["empty"]
     for kind, node in zip(arrivals, chosen, strict=True):
         state, demand, candidates = as_seen(nodes, world, live, kind)
         if node == UNPLACED:
@@ -108,7 +108,7 @@ def test_any_scorer_over_the_rows_packs_as_the_compiled_one():
     rng = np.random.default_rng(5)
     nodes, kinds, arrivals = some_nodes(rng), some_kinds(rng), rng.integers(0, KINDS, 150)
     weights = np.repeat(some_weights(rng)[:, :1], KINDS, axis=1)  # the same for all kinds
-    empty = list(NODE_FEATURES).index("empty")
+    empty = NODE_COLUMN["empty"]
 
     def rate(rows, pod):
         return np.floor(rows @ weights[0, 0] + rows[:, empty] * (rows @ weights[1, 0]))

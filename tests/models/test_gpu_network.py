@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from agent.features import NODE_FEATURES, POD_FEATURES
+from agent.features import NODE_COLUMN, NODE_FEATURES, POD_COLUMN, POD_FEATURES
 from models.gpu_network import GATES, GpuScorer, gates
 
 
 def pod(gpus: float, gpu_milli: float) -> torch.Tensor:
     features = torch.rand(1, len(POD_FEATURES), generator=torch.Generator().manual_seed(3))
-    features[0, list(POD_FEATURES).index("gpu_request")] = gpus * gpu_milli / 8000
-    features[0, list(POD_FEATURES).index("gpu_share")] = gpu_milli / 1000 if gpus else 0.0
+    features[0, POD_COLUMN["gpu_request"]] = gpus * gpu_milli / 8000
+    features[0, POD_COLUMN["gpu_share"]] = gpu_milli / 1000 if gpus else 0.0
     return features
 
 
@@ -50,7 +50,7 @@ def test_score_of_a_node_depends_on_that_node_alone() -> None:
 
 def test_empty_node_is_looked_at_with_weights_of_its_own() -> None:
     scorer = GpuScorer()
-    price, empty = list(NODE_FEATURES).index("price"), list(NODE_FEATURES).index("empty")
+    price, empty = NODE_COLUMN["price"], NODE_COLUMN["empty"]
     with torch.no_grad():
         scorer.weights[1, :, price] = -3.0
         nodes = torch.zeros(1, 2, len(NODE_FEATURES))

@@ -7,12 +7,12 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from agent.features import NODE_FEATURES, POD_FEATURES
+from agent.features import NODE_COLUMN, NODE_FEATURES, POD_FEATURES
 from envs.cluster_env import observation_space
 from models.network import NodeScorer, usable
 from models.policy import ScorerPolicy
 
-MISSING = list(NODE_FEATURES).index("metric_missing")
+MISSING = NODE_COLUMN["metric_missing"]
 State = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 

@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from agent.errors import InputError
-from agent.features import NODE_FEATURES, POD_FEATURES, Encoding, encode
+from agent.features import NODE_COLUMN, NODE_FEATURES, POD_FEATURES, Encoding, encode
 from agent.scorer import FeatureScorer, OutOfRange, ScoringUnavailable
 from models.manifest import MODEL_FILE, FeatureRange, read_manifest, sha256_of, write_manifest
 from models.onnx_scorer import OnnxScorer
@@ -18,7 +18,7 @@ NODES = 6
 EVERY = np.ones(NODES, dtype=bool)
 NARROW = FeatureRange(min=-1.0, low=0.25, high=0.75, max=2.0)
 PROBED = ("cpu_used_ratio", "rx_ratio", "tx_ratio", "rx_expected_ratio")
-COLUMNS = [list(NODE_FEATURES).index(name) for name in PROBED]
+COLUMNS = [NODE_COLUMN[name] for name in PROBED]
 COLUMN = COLUMNS[0]
 VALUES = NODES * len(NODE_FEATURES) + len(POD_FEATURES)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agent.breaker import Breaker
-from agent.features import NODE_FEATURES, POD_FEATURES, STALE_AFTER_S, Encoding
+from agent.features import NODE_FEATURES, POD_COLUMN, POD_FEATURES, STALE_AFTER_S, Encoding
 from agent.heuristics.expected_utilisation import ExpectedUtilisation
 from agent.heuristics.least_allocated import LeastAllocated
 from agent.ladder import Freshness, Ladder, Step
@@ -139,7 +139,7 @@ def test_clusters_that_are_done_are_not_asked_again(env):
 
 def test_pods_that_ask_for_gpus_go_to_the_model_for_them():
     encoding = Encoding(np.zeros((4, 3, len(NODE_FEATURES)), np.float32), np.zeros((4, len(POD_FEATURES)), np.float32))
-    encoding.pod[[1, 2], list(POD_FEATURES).index("gpu_request")] = 0.125
+    encoding.pod[[1, 2], POD_COLUMN["gpu_request"]] = 0.125
     candidates = np.ones((4, 3), dtype=np.bool_)
     both = ByGpus(Recorder(value=1.0, outside=(0,)), Recorder(value=5.0, outside=(1,)))
     assert both.rate(encoding, candidates)[:, 1].tolist() == [1.0, 5.0, 5.0, 1.0]

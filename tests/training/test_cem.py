@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import pilotfish
 from agent.errors import InputError
-from agent.features import NODE_FEATURES
+from agent.features import NODE_COLUMN, NODE_FEATURES
 from agent.linear import LinearScorer, weights_from
 from envs.workloads.scenario import Scenario, load_scenario
 from envs.workloads.synthetic import make_tapes
@@ -24,7 +24,6 @@ from training.worlds import limited
 pytestmark = pytest.mark.timeout(600)
 
 TINY = Search(population=8, episodes=2, checked_episodes=2)
-PLACE = {name: index for index, name in enumerate(NODE_FEATURES)}
 
 
 def moved(search: Search, share: float, generations_: int = 60) -> Cloud:
@@ -76,11 +75,11 @@ def test_many_clusters_are_played_in_parts_with_the_same_result(small: Scenario,
 
 def test_features_that_never_differ_between_nodes_get_no_weight(small: Scenario) -> None:
     scale = feature_spread([small], 1, episodes=4, looks=10)
-    assert scale[PLACE["gpu_requested_ratio"]] == np.inf  # no GPUs here
-    assert scale[PLACE["metric_missing"]] == np.inf  # never chosen, whatever its weight
-    assert np.isfinite(scale[PLACE["cpu_requested_ratio"]])
+    assert scale[NODE_COLUMN["gpu_requested_ratio"]] == np.inf  # no GPUs here
+    assert scale[NODE_COLUMN["metric_missing"]] == np.inf  # never chosen, whatever its weight
+    assert np.isfinite(scale[NODE_COLUMN["cpu_requested_ratio"]])
     for cloud in starts({"hand": weights_from(cem.HAND_RULE)}, scale):
-        assert cloud.spread[PLACE["gpu_requested_ratio"]] == cloud.mean[PLACE["gpu_requested_ratio"]] == 0.0
+        assert cloud.spread[NODE_COLUMN["gpu_requested_ratio"]] == cloud.mean[NODE_COLUMN["gpu_requested_ratio"]] == 0.0
 
 
 def test_a_search_goes_on_until_its_decisions_are_spent(small: Scenario) -> None:

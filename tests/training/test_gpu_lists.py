@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agent.errors import InputError
-from agent.features import NODE_FEATURES, POD_FEATURES, Encoding
+from agent.features import NODE_COLUMN, NODE_FEATURES, POD_FEATURES, Encoding
 from models.manifest import read_model
 from models.onnx_scorer import OnnxScorer
 from training.contestants import DEFAULT_FOLDER, GPU_FOLDER
@@ -19,7 +19,7 @@ def test_kept_weights_score_nodes_as_the_model_does() -> None:
     pods = rng.random((5, len(POD_FEATURES))).astype(np.float32)
     weights = kept_weights(content, pods)
     nodes = np.clip(rng.random((5, 9, len(NODE_FEATURES))), *clip_of(manifest)).astype(np.float32)
-    empty = nodes[..., list(NODE_FEATURES).index("empty")]
+    empty = nodes[..., NODE_COLUMN["empty"]]
     empty[...] = rng.random(empty.shape) < 0.5
     always, if_empty = (np.einsum("pnf,pf->pn", nodes, weights[state]) for state in range(2))
     scored = OnnxScorer(manifest, content).rate(Encoding(nodes, pods), np.ones((5, 9), dtype=np.bool_))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from agent.features import NODE_FEATURES
+from agent.features import NODE_COLUMN, NODE_FEATURES
 from envs.workloads.scenario import load_scenario
 from models.linear import MIX, load_linear
 from models.network import NodeScorer
@@ -91,7 +91,6 @@ def test_a_step_goes_along_each_pair_by_how_much_cheaper_it_is_than_its_opposite
 
 def test_inputs_that_tell_no_nodes_apart_get_no_weight(world: TrainingWorld) -> None:
     per_unit = units_of(network(load_linear(MIX).weights), world).per_unit
-    index = {name: place for place, name in enumerate(NODE_FEATURES)}
-    assert per_unit[index["gpu_size"]] == 0.0  # no node there has GPUs
-    assert per_unit[index["metric_missing"]] == 0.0
-    assert per_unit[index["cpu_requested_ratio"]] > 0.0
+    assert per_unit[NODE_COLUMN["gpu_size"]] == 0.0  # no node there has GPUs
+    assert per_unit[NODE_COLUMN["metric_missing"]] == 0.0
+    assert per_unit[NODE_COLUMN["cpu_requested_ratio"]] > 0.0

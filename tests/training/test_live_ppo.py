@@ -9,14 +9,14 @@ import pytest
 import torch
 from stable_baselines3.common.logger import configure
 
-from agent.features import NODE_FEATURES
+from agent.features import NODE_COLUMN, NODE_FEATURES
 from envs.cluster_env import ClusterEnv
 from models.onnx_scorer import OnnxScorer
 from models.onnx_weights import network_of
 from training.live_config import Exploring, LiveConfig, parse_live_config
 from training.live_ppo import LEARNING, LivePPO, Placement, best_few, lesson_of
 
-FULLNESS = list(NODE_FEATURES).index("cpu_requested_ratio")
+FULLNESS = NODE_COLUMN["cpu_requested_ratio"]
 CONFIG = {
     "pods_per_update": 32,
     "exploring": {"top": 4, "temperature": 1.0},

@@ -9,7 +9,7 @@ import pytest
 
 from agent.breaker import Breaker
 from agent.errors import InputError
-from agent.features import NODE_FEATURES, POD_FEATURES, Encoding
+from agent.features import NODE_COLUMN, NODE_FEATURES, POD_FEATURES, Encoding
 from agent.heuristics.expected_utilisation import ExpectedUtilisation
 from agent.heuristics.registry import scorer_by_name
 from agent.ladder import Ladder, Step
@@ -65,7 +65,7 @@ def test_document_agent_sees_receive_rates_and_the_mean_where_one_is_unknown():
 
 def test_dqn_sees_the_features_of_each_node_one_after_the_other_and_the_pod_last():
     nodes = np.zeros((2, len(NODE_FEATURES)), dtype=np.float32)
-    nodes[1, list(NODE_FEATURES).index(DQN_FEATURES[2])] = 7.0
+    nodes[1, NODE_COLUMN[DQN_FEATURES[2]]] = 7.0
     pod = np.arange(len(POD_FEATURES), dtype=np.float32)
     seen = dqn_observation(Encoding(nodes, pod), slots=3)
     assert np.flatnonzero(seen[: 3 * len(DQN_FEATURES)]).tolist() == [len(DQN_FEATURES) + 2]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from agent.errors import InputError
-from agent.features import NODE_FEATURES, POD_FEATURES, Encoding, encode
+from agent.features import NODE_COLUMN, NODE_FEATURES, POD_FEATURES, Encoding, encode
 from envs.openb_policy import as_seen, views
 from envs.packing import empty_world
 from envs.workloads.openb import OpenbNodes, OpenbPods
@@ -92,7 +92,7 @@ def test_weights_that_no_phase_names_stay_as_they_were(lists: OpenbLists) -> Non
 def test_cost_features_have_one_weight_for_all_kinds_of_pods() -> None:
     config = read_config(CONFIG)
     places = moving(config, config.phases[1])
-    price = list(NODE_FEATURES).index("price")
+    price = NODE_COLUMN["price"]
     slope = GATES.index("share x its size")
     kinds = [gate for gate in range(len(GATES)) if gate != slope]
     assert len(set(places[0, kinds, price])) == 1
@@ -143,7 +143,7 @@ def test_the_linear_scorer_gives_its_weights_to_features_that_say_nothing_about_
     own = np.arange(1.0, len(NODE_FEATURES) + 1.0)
     before = first_weights(config)
     after = with_linear(before, own, config.from_linear)
-    taken = [list(NODE_FEATURES).index(name) for name in config.from_linear]
+    taken = [NODE_COLUMN[name] for name in config.from_linear]
     kinds = [gate for gate in range(len(GATES)) if gate != GATES.index("share x its size")]
     for gate in kinds:
         np.testing.assert_array_equal(after[0, gate, taken], own[taken])
@@ -157,6 +157,6 @@ def test_those_features_are_zero_on_every_node_of_the_packing_world(lists: Openb
     world = empty_world(problem.nodes, problem.kinds)
     state, demand, candidates = as_seen(problem.nodes, world, views(problem.nodes, world)[0], 0)
     rows = encode(state, demand, candidates).nodes[candidates]
-    taken = [list(NODE_FEATURES).index(name) for name in read_config(CONFIG).from_linear]
+    taken = [NODE_COLUMN[name] for name in read_config(CONFIG).from_linear]
     assert rows.any()
     assert not rows[:, taken].any()

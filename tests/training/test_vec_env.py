@@ -7,7 +7,7 @@ from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_suppo
 from stable_baselines3.common.vec_env import VecMonitor
 
 from agent.errors import InputError
-from agent.features import NODE_FEATURES, POD_FEATURES
+from agent.features import NODE_FEATURES, POD_COLUMN, POD_FEATURES
 from envs.batch_arrays import TAPE_POD
 from envs.cluster_env import ClusterEnv
 from envs.rewards import INVALID_ACTION_USD, weighted_cost
@@ -168,7 +168,7 @@ class TestEpisodes:
         last = infos[ended]["terminal_observation"]
         assert infos[ended]["TimeLimit.truncated"] is True
         assert env.observation_space.contains(last)
-        assert last["pod"][list(POD_FEATURES).index("queue")] == 0.0  # nobody waits after the horizon
+        assert last["pod"][POD_COLUMN["queue"]] == 0.0  # nobody waits after the horizon
         assert (observations["nodes"][ended] != last["nodes"]).any()
         assert env.env.clock_s[ended] < 90.0
         others = np.flatnonzero(~dones)
