@@ -3,9 +3,10 @@
 Between our answer and the watch a placement is invisible, and for a whole metrics window after that its use is.
 Counting neither sends a burst to one node. Each pod has one row, keyed by its UID:
 
-    assume    a provisional row on our best node; a repeated call replaces it, it never adds (X.3)
-    seen      the watch shows the pod bound: its requests are counted there now, so only its use stays, on the
-              node it really got, until the metrics contain it
+    assume    a provisional row on our best node, a sibling to its app's next pods; a repeated call replaces it, it
+              never adds (X.3)
+    seen      the watch shows the pod bound: its requests are counted there now, and it among its siblings, so only its
+              use stays, on the node it really got, until the metrics contain it
     left      the pod ran and is gone: what the metrics still show of its use is taken away, until they do no more
     deleted   the row leaves
     time      a provisional row leaves after ``provisional_s``, a bound one after ``bound_s``, one that left after two
@@ -26,7 +27,7 @@ import numpy as np
 
 from agent import assumed_rows as rows
 from agent.assumed_rows import COLUMNS, GONE, RUNS, AssumedSums
-from agent.cluster import GPU_MILLI, ClusterState, Demand, FloatArray
+from agent.cluster import GPU_MILLI, App, ClusterState, Demand, FloatArray, IntArray
 from agent.gpu import choose_gpus, take_gpus
 
 _FIRST_ROWS = 64
@@ -84,6 +85,8 @@ class Assumed:
         self._node_names: list[str] = []  # by their numbers
         self._with_gpus: set[int] = set()  # rows that the watch lacks and that take devices
         self._left: set[int] = set()  # rows of pods that have left
+        self._app_of: dict[int, App] = {}  # of rows that the watch lacks
+        self._rows_of: dict[App, set[int]] = {}  # the same, by app
         self._sums: AssumedSums | None = None  # of the newest state
         self._free = list(range(_FIRST_ROWS))
         self._ends: list[tuple[float, int]] = []  # a heap: when a row's time may be over
@@ -99,14 +102,20 @@ class Assumed:
             row = self._row_of.get(uid)
             return None if row is None else self._node_names[int(self._table[rows.NODE, row])]
 
-    def assume(self, uid: str, node: str, requests: Requests, expected: ExpectedUse, now_s: float) -> None:
-        """Count this pod on this node until the watch says where it is."""
+    def assume(
+        self, uid: str, node: str, requests: Requests, expected: ExpectedUse, now_s: float, app: App | None = None
+    ) -> None:
+        """Count this pod on this node, and among the pods of its app, until the watch says where it is."""
         with self._lock:
             self._expire(now_s)
             if self._is_bound(uid):
                 return  # an old call that came late
             until_s = now_s + self._provisional_s
             self._write(uid, node, (True, now_s, RUNS, until_s, *requests, *expected))
+            if app is not None:
+                row = self._row_of[uid]
+                self._app_of[row] = app
+                self._rows_of.setdefault(app, set()).add(row)
 
     def seen(self, uid: str, node: str, bound_at_s: float, expected: ExpectedUse | None = None) -> None:
         """The watch shows the pod bound there; ``expected`` is for pods that somebody else placed."""
@@ -137,6 +146,13 @@ class Assumed:
     def expire(self, now_s: float) -> None:
         with self._lock:
             self._expire(now_s)
+
+    def siblings(self, app: App, index_of: Mapping[str, int], without_uid: str = "") -> IntArray:
+        """Places of the nodes of this app's pods that the watch lacks, one for each pod."""
+        with self._lock:
+            others = self._rows_of.get(app, set()) - {self._row_of.get(without_uid)}
+            places = (self._place(row, index_of) for row in others)
+            return np.array([place for place in places if place != GONE], dtype=np.int64)
 
     def added_to(
         self,
@@ -232,6 +248,10 @@ class Assumed:
     def _uncount(self, row: int) -> None:
         self._with_gpus.discard(row)
         self._left.discard(row)
+        if (app := self._app_of.pop(row, None)) is not None:
+            self._rows_of[app].discard(row)
+            if not self._rows_of[app]:
+                del self._rows_of[app]
         if self._sums is not None:
             self._sums.remove(row)
 

@@ -82,6 +82,9 @@ class Node:
     power_peak_watts: float | None = None
 
 
+App = tuple[str, str]  # namespace and owner
+
+
 @dataclass(frozen=True, slots=True)
 class Pod:
     """A pending or running pod, its requests already summed as kube-scheduler sums them."""
@@ -103,6 +106,11 @@ class Pod:
     priority: int = 0
     latency_soft_ms: float | None = None
     latency_hard_ms: float | None = None
+
+    @property
+    def app_key(self) -> App | None:
+        """Pods that share it are siblings; None: this one has none."""
+        return (self.namespace, self.app) if self.app else None
 
 
 @dataclass(frozen=True)  # no slots: ``changed`` copies all columns at once

@@ -80,7 +80,8 @@ class Decider:
         """What was considered is the answer: with all consequences."""
         pod, demand = decision.pod, decision.demand
         if assume and decision.applied and pod.uid and decision.best is not None:
-            self.assumed.assume(pod.uid, decision.best, requests_of(demand), expected_of(demand), self.clock())
+            requests, expected = requests_of(demand), expected_of(demand)
+            self.assumed.assume(pod.uid, decision.best, requests, expected, self.clock(), pod.app_key)
         self._note(decision)
 
     def consider(
@@ -96,7 +97,8 @@ class Decider:
         state = snapshot.state_at(now_s, self.assumed, without_uid=pod.uid)
         asked = np.ones(len(snapshot.nodes), dtype=np.bool_) if asked is None else asked
         feasible = feasibility(snapshot.nodes, state, pod)
-        demand = demand_of(pod, snapshot.observed, state, snapshot.siblings_of(pod), snapshot.queue_length)
+        siblings = snapshot.siblings_of(pod, self.assumed)
+        demand = demand_of(pod, snapshot.observed, state, siblings, snapshot.queue_length)
         candidates = feasible.mask & asked
         ranking = self.rank(state, demand, candidates, pod.uid or pod.name, deadline_at_s or now_s + self.deadline_s)
         return Decision(

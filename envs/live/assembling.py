@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from agent.cluster import GPU_MILLI, GPUS_PER_NODE, ClusterState, FloatArray, Node
+from agent.cluster import GPU_MILLI, GPUS_PER_NODE, App, ClusterState, FloatArray, Node
 from agent.demand import BYTES_PER_MIB
 from agent.nodetable import NodeTable
 from envs.live.arrivals import Arrivals
 from envs.live.ledger import NodeSums
 from envs.live.metrics import LiveMetrics
-from envs.live.snapshot import App
 
 # A group is as old as the oldest of the columns without which it says nothing.
 GROUPS = {"cpu": ("cpu_used_millicores",), "memory": ("memory_used_mib",), "network": ("rx_mbps", "tx_mbps")}

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agent.cluster import Node, Pod
+from agent.cluster import App, Node, Pod
 from envs.live.metrics import PodName
-from envs.live.snapshot import App
 
 
 class PodRow(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from agent.cluster import App
 from agent.demand import BYTES_PER_MIB, ObservedDemand, Use
 from envs.live.ledger import PodRow
 from envs.live.metrics import PodName, PodUse
-from envs.live.snapshot import App
 
 
 class _Mean:

@@ -106,7 +106,8 @@ class LiveSession:
         now_s = self.clock()
         try:
             self._refuse_infeasible(pod, name, now_s)
-            self._assumed.assume(pod.uid, name, requests_of(decision.demand), expected_of(decision.demand), now_s)
+            requests, expected = requests_of(decision.demand), expected_of(decision.demand)
+            self._assumed.assume(pod.uid, name, requests, expected, now_s, pod.app_key)
             self._binder.bind(Binding(pod.namespace, pod.name, pod.uid, name))
         except BindingRefused:
             self._assumed.deleted(pod.uid)
@@ -141,7 +142,8 @@ class LiveSession:
             state = snapshot.state_at(now_s, self._assumed, without_uid=pod.uid)
             mask = feasibility(snapshot.nodes, state, pod).mask
             if mask.any():
-                demand = demand_of(pod, snapshot.observed, state, snapshot.siblings_of(pod), snapshot.queue_length)
+                siblings = snapshot.siblings_of(pod, self._assumed)
+                demand = demand_of(pod, snapshot.observed, state, siblings, snapshot.queue_length)
                 return LiveDecision(pod, snapshot.nodes.names, state, demand, mask, len(self.waiting), now_s)
         return None
 

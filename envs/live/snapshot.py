@@ -13,12 +13,10 @@ from typing import Protocol
 import numpy as np
 
 from agent.assumed import Assumed
-from agent.cluster import ClusterState, FloatArray, Pod
+from agent.cluster import App, ClusterState, FloatArray, Pod
 from agent.demand import ObservedDemand
 from agent.nodetable import NodeTable
 from agent.scorer import METRIC_GROUPS
-
-App = tuple[str, str]  # namespace and owner
 
 _AGES = tuple(f"{group}_age_s" for group in METRIC_GROUPS)
 
@@ -37,9 +35,13 @@ class Snapshot:
     def index_of(self) -> Mapping[str, int]:
         return self.nodes.index_of
 
-    def siblings_of(self, pod: Pod) -> FloatArray:
-        """Running pods of the same app on each node."""
-        known = self.pods_by_app.get((pod.namespace, pod.app)) if pod.app else None
+    def siblings_of(self, pod: Pod, assumed: Assumed | None = None) -> FloatArray:
+        """Running pods of the same app on each node, and those that are assumed there."""
+        app = pod.app_key
+        known = self.pods_by_app.get(app) if app else None
+        if app and assumed is not None and len(places := assumed.siblings(app, self.index_of, pod.uid)):
+            coming = np.bincount(places, minlength=len(self.nodes)).astype(np.float64)
+            return coming if known is None else known + coming
         return np.zeros(len(self.nodes)) if known is None else known
 
     def state_at(self, now_s: float, assumed: Assumed | None = None, without_uid: str = "") -> ClusterState:

@@ -49,6 +49,23 @@ def pending(assumed, now_s, state=None):
 # --- provisional rows: what the watch does not show
 
 
+def test_a_placement_is_a_sibling_of_its_app_until_the_watch_shows_it(assumed):
+    for uid, node in (("u1", "b"), ("u2", "b"), ("u3", "c")):
+        assumed.assume(uid, node, REQUESTS, EXPECTED, now_s=10.0, app=("shop", "web"))
+    assumed.assume("u4", "a", REQUESTS, EXPECTED, now_s=10.0, app=("bank", "web"))
+    assumed.assume("u5", "a", REQUESTS, EXPECTED, now_s=10.0)
+    assert sorted(assumed.siblings(("shop", "web"), INDEX)) == [1, 1, 2]
+    assert assumed.siblings(("shop", "web"), INDEX, without_uid="u3").tolist() == [1, 1]
+    assert assumed.siblings(("shop", "web"), {"a": 0, "c": 1}).tolist() == [1]  # b is gone
+    assumed.assume("u3", "a", REQUESTS, EXPECTED, now_s=10.5, app=("shop", "web"))
+    assumed.seen("u1", "b", bound_at_s=10.5)
+    assert sorted(assumed.siblings(("shop", "web"), INDEX)) == [0, 1]
+    assumed.deleted("u2")
+    assumed.expire(now_s=13.0)
+    assert assumed.siblings(("shop", "web"), INDEX).tolist() == []
+    assert assumed.siblings(("bank", "web"), INDEX).tolist() == []
+
+
 def test_an_assumed_pod_counts_in_requests_and_in_expected_use(assumed):
     assumed.assume("u1", "b", REQUESTS, EXPECTED, now_s=10.0)
     state = assumed.added_to(a_state(), INDEX, now_s=10.0)

@@ -61,6 +61,18 @@ def test_placements_not_yet_shown_move_the_expected_utilisation(decider):
     assert decider.decide(snapshot, POD, assume=False).ranking.scores.values[0] < before - 20.0
 
 
+def test_pods_of_one_app_see_each_other_before_the_watch_shows_them(decider):
+    snapshot = a_snapshot()
+    first, second, other = (Pod(uid=uid, app=app) for uid, app in (("u1", "web"), ("u2", "web"), ("u3", "db")))
+    placed = decider.decide(snapshot, first)
+    assert placed.demand.siblings == 0
+    seen = decider.decide(snapshot, second, assume=False).demand
+    assert seen.siblings == 1
+    assert seen.siblings_on_node[NAMES.index(placed.best)] == 1
+    assert decider.decide(snapshot, first, assume=False).demand.siblings == 0  # nobody is his own sibling
+    assert decider.decide(snapshot, other, assume=False).demand.siblings == 0
+
+
 def test_the_deadline_counts_from_the_question(decider, clock, monkeypatch):
     def slowly(*_):
         clock.now_s += 0.2
