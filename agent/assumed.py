@@ -86,7 +86,7 @@ class Assumed:
         self._with_gpus: set[int] = set()  # rows that the watch lacks and that take devices
         self._left: set[int] = set()  # rows of pods that have left
         self._app_of: dict[int, App] = {}  # of rows that the watch lacks
-        self._rows_of: dict[App, set[int]] = {}  # the same, by app
+        self._rows_of_app: dict[App, set[int]] = {}  # the same, by app
         self._sums: AssumedSums | None = None  # of the newest state
         self._free = list(range(_FIRST_ROWS))
         self._ends: list[tuple[float, int]] = []  # a heap: when a row's time may be over
@@ -115,7 +115,7 @@ class Assumed:
             if app is not None:
                 row = self._row_of[uid]
                 self._app_of[row] = app
-                self._rows_of.setdefault(app, set()).add(row)
+                self._rows_of_app.setdefault(app, set()).add(row)
 
     def seen(self, uid: str, node: str, bound_at_s: float, expected: ExpectedUse | None = None) -> None:
         """The watch shows the pod bound there; ``expected`` is for pods that somebody else placed."""
@@ -150,7 +150,7 @@ class Assumed:
     def siblings(self, app: App, index_of: Mapping[str, int], without_uid: str = "") -> IntArray:
         """Places of the nodes of this app's pods that the watch lacks, one for each pod."""
         with self._lock:
-            others = self._rows_of.get(app, set()) - {self._row_of.get(without_uid)}
+            others = self._rows_of_app.get(app, set()) - {self._row_of.get(without_uid)}
             places = (self._place(row, index_of) for row in others)
             return np.array([place for place in places if place != GONE], dtype=np.int64)
 
@@ -249,9 +249,9 @@ class Assumed:
         self._with_gpus.discard(row)
         self._left.discard(row)
         if (app := self._app_of.pop(row, None)) is not None:
-            self._rows_of[app].discard(row)
-            if not self._rows_of[app]:
-                del self._rows_of[app]
+            self._rows_of_app[app].discard(row)
+            if not self._rows_of_app[app]:
+                del self._rows_of_app[app]
         if self._sums is not None:
             self._sums.remove(row)
 

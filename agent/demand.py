@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from agent.assumed import ExpectedUse
-from agent.cluster import DEMAND_SOURCES, ClusterState, Demand, FloatArray, IntArray, Pod
+from agent.cluster import DEMAND_SOURCES, App, ClusterState, Demand, FloatArray, IntArray, Pod
 from agent.errors import InputError
 from agent.quantities import value
 from agent.requests import NON_ZERO_CPU_MILLICORES, NON_ZERO_MEMORY_BYTES
@@ -65,19 +65,19 @@ class Use:
 class ObservedDemand:
     """Mean use by app (namespace and owner), by namespace, and of the whole cluster."""
 
-    by_app: Mapping[tuple[str, str], Use] = field(default_factory=dict)
+    by_app: Mapping[App, Use] = field(default_factory=dict)
     by_namespace: Mapping[str, Use] = field(default_factory=dict)
     cluster: Use = Use()
 
     @classmethod
     def of(cls, pods: Sequence[Pod], uses: Sequence[Use]) -> ObservedDemand:
         """The means of what running pods were seen to use."""
-        apps: dict[tuple[str, str], list[Use]] = {}
+        apps: dict[App, list[Use]] = {}
         namespaces: dict[str, list[Use]] = {}
         for pod, use in zip(pods, uses, strict=True):
             namespaces.setdefault(pod.namespace, []).append(use)
-            if pod.app:
-                apps.setdefault((pod.namespace, pod.app), []).append(use)
+            if pod.app_key is not None:
+                apps.setdefault(pod.app_key, []).append(use)
         return cls(
             {app: mean_use(group) for app, group in apps.items()},
             {namespace: mean_use(group) for namespace, group in namespaces.items()},
@@ -236,7 +236,7 @@ def _uses_best_first(pod: Pod, declared: Declared, observed: ObservedDemand) -> 
     """In the order of DEMAND_SOURCES; a pod of no known app has no siblings."""
     return (
         Use(_first(declared.rx_mbps, math.nan), _first(declared.tx_mbps, math.nan)),
-        observed.by_app.get((pod.namespace, pod.app), Use()) if pod.app else Use(),
+        Use() if pod.app_key is None else observed.by_app.get(pod.app_key, Use()),
         observed.by_namespace.get(pod.namespace, Use()),
         observed.cluster,
     )
