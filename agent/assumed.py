@@ -85,7 +85,7 @@ class Assumed:
         self._node_names: list[str] = []  # by their numbers
         self._with_gpus: set[int] = set()  # rows that the watch lacks and that take devices
         self._left: set[int] = set()  # rows of pods that have left
-        self._app_of: dict[int, App] = {}  # of rows that the watch lacks
+        self._app_of: dict[int, App | None] = {}  # of rows that the watch lacks
         self._rows_of_app: dict[App, set[int]] = {}  # the same, by app
         self._sums: AssumedSums | None = None  # of the newest state
         self._free = list(range(_FIRST_ROWS))
@@ -112,9 +112,9 @@ class Assumed:
                 return  # an old call that came late
             until_s = now_s + self._provisional_s
             self._write(uid, node, (True, now_s, RUNS, until_s, *requests, *expected))
+            row = self._row_of[uid]
+            self._app_of[row] = app
             if app is not None:
-                row = self._row_of[uid]
-                self._app_of[row] = app
                 self._rows_of_app.setdefault(app, set()).add(row)
 
     def seen(self, uid: str, node: str, bound_at_s: float, expected: ExpectedUse | None = None) -> None:
@@ -146,6 +146,11 @@ class Assumed:
     def expire(self, now_s: float) -> None:
         with self._lock:
             self._expire(now_s)
+
+    def unseen(self, without_uid: str = "") -> int:
+        """Pods that the watch lacks on their nodes, where they wait no more."""
+        with self._lock:
+            return len(self._app_of) - (self._row_of.get(without_uid) in self._app_of)
 
     def siblings(self, app: App, index_of: Mapping[str, int], without_uid: str = "") -> IntArray:
         """Places of the nodes of this app's pods that the watch lacks, one for each pod."""

@@ -98,7 +98,8 @@ class Decider:
         asked = np.ones(len(snapshot.nodes), dtype=np.bool_) if asked is None else asked
         feasible = feasibility(snapshot.nodes, state, pod)
         siblings = snapshot.siblings_of(pod, self.assumed)
-        demand = demand_of(pod, snapshot.observed, state, siblings, snapshot.queue_length)
+        queue_length = snapshot.queue_with(pod, self.assumed)
+        demand = demand_of(pod, snapshot.observed, state, siblings, queue_length)
         candidates = feasible.mask & asked
         ranking = self.rank(state, demand, candidates, pod.uid or pod.name, deadline_at_s or now_s + self.deadline_s)
         return Decision(

@@ -143,7 +143,7 @@ class LiveSession:
             mask = feasibility(snapshot.nodes, state, pod).mask
             if mask.any():
                 siblings = snapshot.siblings_of(pod, self._assumed)
-                demand = demand_of(pod, snapshot.observed, state, siblings, snapshot.queue_length)
+                demand = demand_of(pod, snapshot.observed, state, siblings, snapshot.queue_with(pod, self._assumed))
                 return LiveDecision(pod, snapshot.nodes.names, state, demand, mask, len(self.waiting), now_s)
         return None
 

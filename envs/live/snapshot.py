@@ -28,7 +28,7 @@ class Snapshot:
     taken_at_s: float  # of the clock that the decisions use
     observed: ObservedDemand = field(default_factory=ObservedDemand)
     pods_by_app: Mapping[App, FloatArray] = field(default_factory=dict)  # running pods per node, (nodes,)
-    queue_length: int = 0
+    queue_length: int = 0  # pods without a node, as the watch shows them
     protected_uids: frozenset[str] = frozenset()  # pods that must not be preempted
 
     @property
@@ -43,6 +43,10 @@ class Snapshot:
             coming = np.bincount(places, minlength=len(self.nodes)).astype(np.float64)
             return coming if known is None else known + coming
         return np.zeros(len(self.nodes)) if known is None else known
+
+    def queue_with(self, pod: Pod, assumed: Assumed | None = None) -> int:
+        """Pods that wait, this one included; those that are assumed somewhere wait no more."""
+        return max(self.queue_length - (assumed.unseen(pod.uid) if assumed is not None else 0), 1)
 
     def state_at(self, now_s: float, assumed: Assumed | None = None, without_uid: str = "") -> ClusterState:
         """The state with its metrics as old as they are by now, and what is assumed counted, but not this pod."""

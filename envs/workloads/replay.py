@@ -16,14 +16,14 @@ import numpy as np
 
 from agent.cluster import GPU_MILLI, BoolArray, FloatArray, IntArray
 from agent.errors import InputError
-from envs.workloads import bitbrains, dlrm, nezha, openb, rtt, server_traffic
+from envs.workloads import bitbrains, carrying, dlrm, nezha, openb, rtt, server_traffic
 from envs.workloads import tape as tapes
 from envs.workloads.scenario import Scenario
 from envs.workloads.series import BackgroundSeries, choose, steps_for, window
 from envs.workloads.tape import Tape
 from envs.workloads.trace_files import Kind, T
 
-REPLAY_VERSION = 1  # part of every result: raise it when the same folder, scenario and seed give another world
+REPLAY_VERSION = 2  # part of every result: raise it when the same folder, scenario and seed give another world
 
 SUB_FOLDERS = ("bitbrains", "gpu_cluster_net", "k8s_nezha", "latency", "dlrm2025", "openb")
 
@@ -76,7 +76,10 @@ class TraceFolder:
         if replayed is tape:
             there = ", ".join(name for name in SUB_FOLDERS if (self.path / name).is_dir())
             raise InputError(f"traces: {self.path} has only {there}, which has no part in scenario {scenario.name}")
-        return tapes.make(**vars(replayed))
+        columns = vars(replayed)
+        # the NICs are of a size for these loads now
+        scale = carrying.scales(columns, scenario.loads.network_peak)
+        return tapes.make(**{**columns, **carrying.scaled(columns, scale)})
 
     @property
     def bad_rows(self) -> int:

@@ -135,6 +135,9 @@ class Loads(Part):
     app_memory_s: Positive = 120.0
     spikes_per_hour: NotNegative = Field(0.0, description="sudden peaks of an app")
     spike_factor: Positive = 3.0
+    network_peak: Positive = Field(
+        0.8, description="most that pods ask of all NICs together, and one of the largest; what is above is scaled down"
+    )
     background_cpu: Amount = CutLogNormal(median=0.026, sigma=1.9, most=0.5)
     background_network: Amount = CutLogNormal(median=0.048, sigma=1.14, most=0.2)
     background_idle: Share = Field(0.46, description="share of the nodes without background traffic")

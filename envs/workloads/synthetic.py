@@ -8,11 +8,12 @@ durations and movements of the loads: what an agent that knows the cluster and n
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from agent.cluster import FloatArray
-from envs.workloads import arrivals
+from envs.workloads import arrivals, carrying
 from envs.workloads import tape as tapes
 from envs.workloads.arrivals import Columns
 from envs.workloads.draws import Rng, draw, lognormal, mean_of, wander, with_mean
@@ -24,7 +25,14 @@ GPU_PARTS = {810: 0.38, 470: 0.28, 320: 0.12, 650: 0.09, 230: 0.07, 160: 0.06}
 
 Levels = tuple[FloatArray, FloatArray]  # mean background of every node, CPU and network, over its capacity
 
-GENERATOR_VERSION = 2  # part of every result: raise it when the same scenario and seed give another tape
+GENERATOR_VERSION = 3  # part of every result: raise it when the same scenario and seed give another tape
+
+
+class Kept(NamedTuple):
+    """What all futures of a tape share, though it is drawn with them."""
+
+    levels: Levels
+    scales: FloatArray  # of the traffic of each app
 
 
 def sizes_of(scenario: Scenario) -> Sizes:
@@ -43,14 +51,12 @@ def sizes_of(scenario: Scenario) -> Sizes:
 
 
 def make_tape(scenario: Scenario, seed: int, index: int = 0, future: int = 0) -> Tape:
-    levels = _draw_columns(scenario, seed, index, 0)["background"] if future else None
-    columns = _draw_columns(scenario, seed, index, future, levels)
-    del columns["background"]
-    return tapes.make(**columns)
+    kept = _drawn(scenario, seed, index, 0)[1] if future else None
+    return tapes.make(**_drawn(scenario, seed, index, future, kept)[0])
 
 
-def _draw_columns(scenario: Scenario, seed: int, index: int, future: int, levels: Levels | None = None) -> Columns:
-    """Columns of a tape, and under ``background`` the levels that were drawn for it, unless some are given."""
+def _drawn(scenario: Scenario, seed: int, index: int, future: int, kept: Kept | None = None) -> tuple[Columns, Kept]:
+    """Columns of a tape, with what other futures keep of it, or had kept."""
     world = np.random.default_rng(np.random.SeedSequence((seed, index)))
     rng = np.random.default_rng(np.random.SeedSequence((seed, index, future)))
     sizes = sizes_of(scenario)
@@ -60,10 +66,12 @@ def _draw_columns(scenario: Scenario, seed: int, index: int, future: int, levels
     apps = _apps(scenario, world)
     timing = arrivals.timing(scenario, nodes, apps, rules, load, sizes.pods, rng)
     pods = _pods(scenario, apps, timing, rng)
-    loads = _loads(scenario, len(nodes["node_zone"]), sizes, levels, rng)
+    loads, levels = _loads(scenario, len(nodes["node_zone"]), sizes, kept and kept.levels, rng)
     scrapes = _scrapes(scenario, len(nodes["node_zone"]), sizes, rng)
     siblings = {name: apps[name] for name in ("app_sibling_mbps", "app_sibling_declared")}
-    return {**rules, **nodes, **siblings, **timing, **pods, **loads, **scrapes}
+    columns = {**rules, **nodes, **siblings, **timing, **pods, **loads, **scrapes}
+    scale = kept.scales if kept else carrying.scales(columns, scenario.loads.network_peak)
+    return {**columns, **carrying.scaled(columns, scale)}, Kept(levels, scale)
 
 
 def make_tapes(scenario: Scenario, seed: int, indices: range | list[int]) -> Tape:
@@ -195,7 +203,8 @@ def _gpu_requests(scenario: Scenario, count: int, rng: Rng) -> Columns:
     }
 
 
-def _loads(scenario: Scenario, nodes: int, sizes: Sizes, levels: Levels | None, rng: Rng) -> Columns:
+def _loads(scenario: Scenario, nodes: int, sizes: Sizes, levels: Levels | None, rng: Rng) -> tuple[Columns, Levels]:
+    """How all loads move, and the mean background of the nodes: what is given, or else what is drawn."""
     loads = scenario.loads
     app = np.exp(loads.app_sigma * wander(sizes.steps, sizes.apps, loads.step_s / loads.app_memory_s, rng))
     app *= math.exp(-(loads.app_sigma**2) / 2.0)
@@ -208,13 +217,13 @@ def _loads(scenario: Scenario, nodes: int, sizes: Sizes, levels: Levels | None, 
     level = np.exp(loads.background_sigma * noise - loads.background_sigma**2 / 2.0)
     drawn = _background_levels(scenario, nodes, rng)
     cpu, network = levels or drawn
-    return {
-        "background": (cpu, network),
+    columns = {
         "app_load": app,
         "background_cpu_ratio": np.minimum(level[:, 0] * cpu, 0.9),
         "background_rx_ratio": np.minimum(level[:, 1] * network, 0.9),
         "background_tx_ratio": np.minimum(level[:, 2] * network, 0.9),
     }
+    return columns, (cpu, network)
 
 
 def _background_levels(scenario: Scenario, nodes: int, rng: Rng) -> Levels:

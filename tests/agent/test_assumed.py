@@ -66,6 +66,18 @@ def test_a_placement_is_a_sibling_of_its_app_until_the_watch_shows_it(assumed):
     assert assumed.siblings(("bank", "web"), INDEX).tolist() == []
 
 
+def test_a_placement_waits_no_more_though_the_watch_shows_it_waiting(assumed):
+    for uid, app in (("u1", ("shop", "web")), ("u2", None), ("u3", None)):
+        assumed.assume(uid, "b", REQUESTS, EXPECTED, now_s=10.0, app=app)
+    assert (assumed.unseen(), assumed.unseen(without_uid="u2"), assumed.unseen(without_uid="u9")) == (3, 2, 3)
+    assumed.assume("u3", "a", REQUESTS, EXPECTED, now_s=10.5)
+    assumed.seen("u1", "b", bound_at_s=10.5)
+    assert assumed.unseen() == 2
+    assumed.deleted("u2")
+    assumed.expire(now_s=13.0)
+    assert assumed.unseen() == 0
+
+
 def test_an_assumed_pod_counts_in_requests_and_in_expected_use(assumed):
     assumed.assume("u1", "b", REQUESTS, EXPECTED, now_s=10.0)
     state = assumed.added_to(a_state(), INDEX, now_s=10.0)

@@ -73,6 +73,13 @@ def test_pods_of_one_app_see_each_other_before_the_watch_shows_them(decider):
     assert decider.decide(snapshot, other, assume=False).demand.siblings == 0
 
 
+def test_pods_that_were_placed_are_in_the_queue_no_more_before_the_watch_shows_it(decider):
+    snapshot = a_snapshot()  # three wait
+    queues = [decider.decide(snapshot, Pod(uid=f"u{number}")).demand.queue_length for number in range(4)]
+    assert queues == [3, 2, 1, 1]  # the last is there, whatever the watch shows
+    assert decider.decide(snapshot, Pod(uid="u3")).demand.queue_length == 1  # asked for again
+
+
 def test_the_deadline_counts_from_the_question(decider, clock, monkeypatch):
     def slowly(*_):
         clock.now_s += 0.2

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from agent.errors import InputError
+from envs.workloads.carrying import asked_mbps
 from envs.workloads.replay import MOST_APP_LOAD, SUB_FOLDERS, TraceFolder
 from envs.workloads.scenario import Scenario, load_scenario, scenario_names
 from envs.workloads.synthetic import make_tape
@@ -18,6 +19,7 @@ Part = Callable[..., TraceFolder]
 BUSY = {"loads": {"background_network": {"low": 0.1, "high": 0.2}, "background_idle": 0}}
 LARGE = {"nodes": {"count": {"low": 4, "high": 100}}}
 SITES = {"nodes": {"zones": 5, "zone_rtt_ms": {"low": 8, "high": 30}}}
+ROOMY = {"loads": {"network_peak": 1000}}  # NICs for whatever they are asked for
 GPU_NODE = {"cpu_cores": 8, "memory_gib": 64, "gpus": 2}
 
 
@@ -67,9 +69,20 @@ def test_the_same_seed_and_index_give_the_same_world(tiny: Path, tiny_scenario) 
 
 
 def test_a_folder_more_leaves_the_other_parts_as_they_were(part: Part, tiny_scenario) -> None:
-    _, one = played(part("bitbrains"), tiny_scenario())
-    _, more = played(part("bitbrains", "k8s_nezha", "latency"), tiny_scenario())
+    _, one = played(part("bitbrains"), tiny_scenario(**ROOMY))
+    _, more = played(part("bitbrains", "k8s_nezha", "latency"), tiny_scenario(**ROOMY))
     assert changed_columns(one, more) == {"app_load", "zone_rtt_ms"}
+
+
+def test_nics_are_made_for_the_loads_that_were_exchanged(part: Part, tiny_scenario) -> None:
+    folder = part("bitbrains", "k8s_nezha")
+    asked = []
+    for scenario in (tiny_scenario(), tiny_scenario(**ROOMY)):
+        _, tape = played(folder, scenario)
+        most = max((pods + beside).max() for pods, beside in asked_mbps(vars(tape)))
+        asked.append(most / tape.node_nic_mbps.sum())
+    assert asked[0] == pytest.approx(0.8, rel=1e-3)
+    assert asked[1] > 0.8
 
 
 def test_files_are_found_by_their_kind_and_not_by_a_date_in_their_name(
@@ -120,7 +133,7 @@ def test_traffic_of_vms_moves_about_the_level_of_the_scenario(part: Part, tiny_s
 def test_every_other_world_takes_its_traffic_from_servers_and_keeps_its_own_cpu(part: Part, tiny_scenario) -> None:
     folder = part("bitbrains", "gpu_cluster_net")
     assert "background_cpu_ratio" in changed_columns(*played(folder, tiny_scenario(), index=2))
-    before, after = played(folder, tiny_scenario(), index=3)
+    before, after = played(folder, tiny_scenario(**ROOMY), index=3)
     assert changed_columns(before, after) == {"background_rx_ratio", "background_tx_ratio"}
     assert series_of(after.background_tx_ratio[[0, 5, 10]]) == {(0.0, 0.0, 0.0), (0.05, 0.05, 0.05)}
 

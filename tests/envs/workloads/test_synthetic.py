@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from envs.workloads.carrying import asked_mbps, largest_pods_mbps
 from envs.workloads.scenario import load_scenario, parse_scenario, scenario_names
 from envs.workloads.synthetic import GENERATOR_VERSION, make_tape, make_tapes, sizes_of
 from envs.workloads.tape import Tape
@@ -59,6 +60,37 @@ def test_another_future_moves_otherwise_about_the_same_background(tiny_scenario)
     np.testing.assert_array_equal(now.background_rx_ratio, later.background_rx_ratio)
     moving = tiny_scenario()
     assert "background_cpu_ratio" in different(make_tape(moving, 5, 2), make_tape(moving, 5, 2, future=3))
+
+
+def test_another_future_asks_the_same_of_its_nics(tiny_scenario):
+    full = tiny_scenario(apps={"external_mbps": {"median": 900, "sigma": 1.0}})
+    now, later = make_tape(full, 5, 2), make_tape(full, 5, 2, future=3)
+    np.testing.assert_array_equal(now.app_sibling_mbps, later.app_sibling_mbps)
+    assert now.pod_rx_mbps[0] < make_tape(roomy(full), 5, 2).pod_rx_mbps[0]  # it was scaled down at all
+
+
+@pytest.mark.parametrize("name", ["bursts", "overload"])
+def test_no_cluster_is_asked_for_more_than_its_nics_were_made_for(name):
+    """Else traffic is lost whoever schedules, and such an episode outweighs all others."""
+    scenario, scaled = load_scenario(name), 0
+    for index in range(12):
+        tape = make_tape(scenario, 5, index)
+        asked = max((pods + beside).max() for pods, beside in asked_mbps(vars(tape)))
+        assert asked <= 0.8 * tape.node_nic_mbps.sum() * 1.001
+        assert largest_pods_mbps(vars(tape)).max() <= 0.8 * tape.node_nic_mbps.max() * 1.001
+        scaled += bool(asked > 0.79 * tape.node_nic_mbps.sum())
+    assert scaled < 12, "only what is too much is scaled down"
+    assert scaled > 0 or name != "bursts"
+
+
+def test_traffic_that_fits_is_left_alone(tiny_scenario):
+    calm = tiny_scenario(apps={"external_mbps": {"median": 1, "sigma": 0.1}, "chatty": 0})
+    assert different(make_tape(calm, 5, 2), make_tape(roomy(calm), 5, 2)) == set()
+
+
+def roomy(scenario):
+    """The same world, whatever it is asked for."""
+    return scenario.model_copy(update={"loads": scenario.loads.model_copy(update={"network_peak": 1e9})})
 
 
 GOLDEN = Path(__file__).parent / "golden"
