@@ -126,7 +126,7 @@ class Assumed:
                 if uid not in self._row_of:
                     return
                 expected = ExpectedUse(*self._table[rows.CPU :, self._row_of[uid]].tolist())
-            if self._is_bound(uid):  # the watch repeats itself: the first time counts
+            if uid in self._row_of:  # the watch comes after our answer, and repeats itself: the first time counts
                 bound_at_s = float(self._table[rows.SINCE_S, self._row_of[uid]])
             until_s = bound_at_s + self._bound_s
             self._write(uid, node, (False, bound_at_s, RUNS, until_s, *Requests(), *expected))
