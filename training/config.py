@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from agent.errors import InputError
 from agent.heuristics.registry import SCORERS
 from envs.workloads.scenario import Scenario, load_scenario
-from training.worlds import limited
+from training.worlds import limited, with_peak
 
 FOLDER = Path(__file__).parent / "configs"
 NONE = "none"  # as a prior
@@ -104,6 +104,10 @@ class TrainConfig(Part):
 
     worlds: list[World] = Field(min_length=1, description="the scenarios; each counts alike, however dear it is")
     most_nodes: int = Field(100, ge=1, description="scenarios are cut to it; larger clusters show how it generalises")
+    network_peak: Positive | None = Field(
+        None,
+        description="instead of the scenarios' own: where NICs are short, losses are common enough to learn from",
+    )
     decisions: int = Field(20_000_000, ge=1, description="how many to learn from; --steps and --minutes override it")
     seed: int = Field(1, ge=0, lt=FIRST_HELD_OUT_SEED, description="of everything that is drawn at random")
     threads: int = Field(2, ge=1, description="of torch and of the simulator; another number, other rounding")
@@ -121,7 +125,8 @@ class TrainConfig(Part):
         return self.model_copy(update={"worlds": [world.model_copy(update={"own_head": 0}) for world in self.worlds]})
 
     def scenarios(self) -> list[Scenario]:
-        return [limited(load_scenario(world.scenario), self.most_nodes) for world in self.worlds]
+        worlds = [limited(load_scenario(world.scenario), self.most_nodes) for world in self.worlds]
+        return worlds if self.network_peak is None else [with_peak(world, self.network_peak) for world in worlds]
 
 
 def load_config(name: str) -> TrainConfig:

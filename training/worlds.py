@@ -30,6 +30,11 @@ def limited(world: Scenario, most_nodes: int) -> Scenario:
     return world.model_copy(update={"nodes": world.nodes.model_copy(update={"count": most})})
 
 
+def with_peak(world: Scenario, network_peak: float) -> Scenario:
+    """The same world whose pods may ask for so much of its NICs."""
+    return world.model_copy(update={"loads": world.loads.model_copy(update={"network_peak": network_peak})})
+
+
 def tape_maker(traces: TraceFolder | None) -> TapeMaker:
     """How training makes its tapes."""
     return make_tape if traces is None else lambda scenario, seed, index: make_world(scenario, seed, index, traces)

@@ -55,6 +55,12 @@ def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) ->
         torch.testing.assert_close(one[name], other[name], rtol=0, atol=0)
 
 
+def test_training_may_give_its_worlds_other_nics_than_they_have() -> None:
+    (own,), (short,) = tiny().scenarios(), tiny(network_peak=3.0).scenarios()
+    assert (own.loads.network_peak, short.loads.network_peak) == (0.8, 3.0)
+    assert own.digest() == short.model_copy(update={"loads": own.loads}).digest()  # nothing else differs
+
+
 def test_one_seed_gives_the_same_weights_twice(finished: Path, tmp_path: Path) -> None:
     train(tiny(), tmp_path)
     assert_same(weights(finished), weights(tmp_path))
