@@ -1,7 +1,7 @@
 """How much of all NICs the pods of a tape ask for, and less of it where no scheduler could place it.
 
-Whoever runs a cluster gives it NICs for what its pods send. A few heavy-tailed draws are enough to forget that: one
-episode in three of ``bursts`` asked for more than all NICs together carry, lost it whoever scheduled, and cost more
+Whoever runs a cluster gives it NICs for what its pods send. A few heavy-tailed draws are enough to forget that: two
+episodes in five of ``bursts`` asked for more than all NICs together carry, lost it whoever scheduled, and cost more
 than all others.
 """
 
