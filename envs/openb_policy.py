@@ -28,7 +28,7 @@ from agent.cluster import (
     FloatArray,
     IntArray,
 )
-from agent.features import POD_FEATURES, FeatureArray
+from agent.features import POD_COLUMN, POD_FEATURES, FeatureArray
 from envs import batch_encode, batch_rules, packing
 from envs.batch_arrays import DEMAND, NODE, TAPE_NODE
 from envs.batch_encode import F, encode_requests, encode_siblings, encode_spec, encode_use, room
@@ -40,7 +40,6 @@ PODS_PER_NODE = 110.0
 NO_WEIGHT = ("size",)  # relative to the candidates of the moment: a kept score could not follow it
 STATIC_POD_FEATURES = ("gpu_request", "gpu_share")  # of the pod alone: all that a kept score may depend on
 UNCLIPPED = np.array([[-np.inf], [np.inf]]) * np.ones(len(F))
-_POD_INDEX = {name: column for column, name in enumerate(POD_FEATURES)}
 
 Rate = Callable[[FeatureArray, FeatureArray], FloatArray]  # rows of nodes, and of one pod, to scores
 
@@ -236,8 +235,8 @@ def pack_rated(nodes: PackingNodes, kinds: PodKinds, arrivals: IntArray, rate: R
 def static_pods(kinds: PodKinds) -> FeatureArray:
     """The pod's features that no other node or pod changes, (kinds, pod features); the others are 0."""
     pods = np.zeros((len(kinds.gpus), len(POD_FEATURES)), dtype=np.float32)
-    pods[:, _POD_INDEX["gpu_request"]] = kinds.gpu_request_milli / (GPU_MILLI * GPUS_PER_NODE)
-    pods[:, _POD_INDEX["gpu_share"]] = np.where(kinds.gpus > 0, kinds.gpu_milli / GPU_MILLI, 0.0)
+    pods[:, POD_COLUMN["gpu_request"]] = kinds.gpu_request_milli / (GPU_MILLI * GPUS_PER_NODE)
+    pods[:, POD_COLUMN["gpu_share"]] = np.where(kinds.gpus > 0, kinds.gpu_milli / GPU_MILLI, 0.0)
     return pods
 
 

@@ -38,13 +38,13 @@ def scaled(columns: Mapping[str, Any], scale: FloatArray) -> Columns:
 
 def asked_mbps(columns: Mapping[str, Any], scale: FloatArray | float = 1.0) -> list[tuple[FloatArray, FloatArray]]:
     """By all pods and by what runs beside them, step by step, received and sent, if no pod had a sibling beside it."""
-    load, runs = _loads(columns)
+    load = _running_load(columns)
     app, nic_mbps = columns["pod_app"], columns["node_nic_mbps"]
     weight = np.broadcast_to(scale, columns["app_sibling_mbps"].shape)[app]
     siblings_mbps = columns["app_sibling_mbps"][app]
     return [
         (
-            (load * runs) @ (weight * (columns[f"pod_{way}_mbps"] + siblings_mbps)),
+            load @ (weight * (columns[f"pod_{way}_mbps"] + siblings_mbps)),
             columns[f"background_{way}_ratio"][: len(load)] @ nic_mbps,
         )
         for way in ("rx", "tx")
@@ -53,18 +53,17 @@ def asked_mbps(columns: Mapping[str, Any], scale: FloatArray | float = 1.0) -> l
 
 def largest_pods_mbps(columns: Mapping[str, Any]) -> FloatArray:
     """Of the largest pod of each app in its busier direction, at its largest load, (apps,)."""
-    load, runs = _loads(columns)
     app = columns["pod_app"]
     busier = np.maximum(columns["pod_rx_mbps"], columns["pod_tx_mbps"]) + columns["app_sibling_mbps"][app]
     most = np.zeros(len(columns["app_sibling_mbps"]))
-    np.maximum.at(most, app, (load * runs).max(axis=0, initial=0.0) * busier)
+    np.maximum.at(most, app, _running_load(columns).max(axis=0, initial=0.0) * busier)
     return most
 
 
-def _loads(columns: Mapping[str, Any]) -> tuple[FloatArray, FloatArray]:
-    """The load of every pod's app, and whether it would run if each were placed as it comes, both (steps, pods)."""
+def _running_load(columns: Mapping[str, Any]) -> FloatArray:
+    """The load of every pod's app while it would run if each were placed as it comes, else 0, (steps, pods)."""
     step_s = float(columns["load_step_s"])
     middle_s = (np.arange(int(float(columns["horizon_s"]) / step_s)) + 0.5)[:, None] * step_s
     arrival_s, duration_s = columns["pod_arrival_s"], columns["pod_duration_s"]
     runs = (arrival_s <= middle_s) & (middle_s < arrival_s + duration_s)
-    return columns["app_load"][: len(middle_s), columns["pod_app"]], runs
+    return np.asarray(columns["app_load"][: len(middle_s), columns["pod_app"]] * runs)
