@@ -71,7 +71,7 @@ train-default: $(VENV)/.installed ## make models/released/default again (an hour
 	$(VENV)/bin/pilotfish train --out runs/default
 	cp runs/default/model/* models/released/default/
 
-train-gpu: $(VENV)/.installed ## make models/released/gpu again (TRACES=folder with the public traces; 25 minutes)
+train-gpu: $(VENV)/.installed ## make models/released/gpu again (TRACES=folder with the public traces; 25 to 60 minutes)
 	$(VENV)/bin/pilotfish train-gpu --traces "$(TRACES)" --out models/released/gpu
 
 lock: $(VENV)/.installed ## write constraints.txt again with the newest versions that pyproject.toml allows

@@ -32,9 +32,11 @@ from training.sweeps import LARGE_NODES, sized
 from training.worlds import limited, open_traces, provenance
 
 EPISODES = 200
-MORE_EPISODES = {"deployments": 2000, "microservices": 1000, "overload": 1000}  # costs vary much beside how they differ
+# costs vary much beside how they differ
+MORE_EPISODES = {"bursts": 1000, "deployments": 2000, "gpu": 1000, "microservices": 1000, "overload": 1000}
 LARGE_EPISODES = 8
 TRACED_EPISODES = 100
+MORE_TRACED_EPISODES = {"bursts": 400}
 CLEARLY_BELOW_PERCENT = 10.0
 QUICK_SCENARIOS = ("deployments", "microservices")
 QUICK_EPISODES = 4
@@ -166,8 +168,11 @@ def _traced(contestants: Sequence[Contestant], worlds: Sequence[Scenario], trace
     if traces is None:
         return measured("below_best_on_real_load_percent", NOT_MEASURED, needs="--traces DIR")
     folder = open_traces(traces)
-    exam = _exam(quick, TRACED_EPISODES, traces)
-    found = [compare(contestants, world, exam, folder) for world in worlds if not world.gpus.share]
+    found = [
+        compare(contestants, world, _exam(quick, MORE_TRACED_EPISODES.get(world.name, TRACED_EPISODES), traces), folder)
+        for world in worlds
+        if not world.gpus.share
+    ]
     return _ahead("below_best_on_real_load_percent", found)
 
 

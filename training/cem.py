@@ -37,7 +37,7 @@ from training.play import play
 from training.populations import costs_on_every_episode
 from training.worlds import limited
 
-MIX_SCENARIOS = ("microservices", "bursts", "edge", "overload", "mixed", "deployments", "autoscaled")  # gpu has its own
+MIX_SCENARIOS = ("microservices", "bursts", "edge", "overload", "mixed", "deployments", "autoscaled", "gpu")
 MOST_NODES = 100  # as the policy: more are left for the test of whether it generalises
 HELD_OUT_SEED = 1_000_000  # from here on seeds are for evaluation only
 NODES_AT_ONCE = 40_000  # over all clusters that are played together: bounds the memory

@@ -11,9 +11,10 @@ from benchmarks.throughput.rounds import Round
 
 FOLDER = Path(__file__).parents[2] / "docs" / "benchmarks"
 PLOT = "scheduler.png"
+LEAST_SHOWN_MS = 0.05
 HEAD = (
     *("nodes", "form", "pods/s (each round)", "ms a pod until its node is chosen"),
-    *("CPU ms a pod: kube-scheduler", "extender", "the others", "candidates"),
+    *("CPU ms a pod: kube-scheduler", "extender", "the others", "of them", "candidates"),
 )
 ABOUT = """# kube-scheduler's throughput
 
@@ -55,10 +56,17 @@ def _row(same: Sequence[Round]) -> str:
 
     each_round = ", ".join(f"{each.pods_per_s:.0f}" for each in same)
     speed = f"**{median(each.pods_per_s for each in same):.0f}** ({each_round})"
-    figures = [
-        middle(name) for name in ("algorithm_ms", "scheduler_cpu_ms", "beside_cpu_ms", "others_cpu_ms", "candidates")
-    ]
+    figures = [middle(name) for name in ("algorithm_ms", "scheduler_cpu_ms", "beside_cpu_ms")]
+    figures += [*_of_others(same), middle("candidates")]
     return f"| {same[0].nodes:,} | {same[0].form} | {speed} | {' | '.join(figures)} |"
+
+
+def _of_others(same: Sequence[Round]) -> tuple[str, str]:
+    """What the rest of the cluster spent on a pod, in all and by name."""
+    total = median(sum(each.others_cpu_ms.values()) for each in same)
+    by_name = {name: median(each.others_cpu_ms[name] for each in same) for name in same[0].others_cpu_ms}
+    most_first = sorted(by_name.items(), key=lambda item: -item[1])
+    return f"{total:.3g}", ", ".join(f"{name} {ms:.2f}" for name, ms in most_first if ms >= LEAST_SHOWN_MS)
 
 
 def _plot(rounds: Sequence[Round], file: Path) -> None:

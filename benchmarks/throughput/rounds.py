@@ -39,7 +39,7 @@ class Round:
     algorithm_ms: float  # kube-scheduler's own word: from a pod's turn until its node is chosen, the mean
     scheduler_cpu_ms: float  # a pod
     beside_cpu_ms: float  # a pod, of the extender
-    others_cpu_ms: float  # a pod, of the API server, etcd and all else that runs on this machine
+    others_cpu_ms: dict[str, float]  # a pod, of the API server, etcd and all else of the cluster, by name
     candidates: float | None = None  # nodes that the sidecar was asked about, a pod
     policy_share: float | None = None  # of the sidecar's answers
 
@@ -60,12 +60,12 @@ def a_round(cluster: ApiServer, namespace: str, nodes: int, form: str, pods: int
 
 def _timed(cluster: ApiServer, bindings: Bindings, extender: Beside, nodes: int, form: str, pods: int) -> Round:
     others = [each for each in cluster.processes.daemons if each is not extender.daemon]
-    before_s, others_before_s = _cpu_s(extender.daemon), sum(map(_cpu_s, others))
+    before_s, others_before_s = _cpu_s(extender.daemon), [_cpu_s(each) for each in others]
     scheduler = start_scheduler(cluster, **extender.configuration)
     try:
         bindings.wait_for(pods, BOUND_WITHIN_S)
         scheduler_s, beside_s = _cpu_s(scheduler), _cpu_s(extender.daemon) - before_s
-        others_s = sum(map(_cpu_s, others)) - others_before_s
+        others_s = [_cpu_s(each) - since_s for each, since_s in zip(others, others_before_s, strict=True)]
         algorithm_ms = _mean_ms(cluster, scheduler, ALGORITHM)
     finally:
         cluster.processes.stop(scheduler)
@@ -78,7 +78,7 @@ def _timed(cluster: ApiServer, bindings: Bindings, extender: Beside, nodes: int,
         algorithm_ms,
         1000.0 * scheduler_s / pods,
         1000.0 * beside_s / pods,
-        1000.0 * others_s / pods,
+        {each.name: 1000.0 * spent_s / pods for each, spent_s in zip(others, others_s, strict=True)},
         candidates,
         policy_share,
     )
