@@ -15,9 +15,11 @@ one of more episodes plays only those that are new. The arms that the bars need 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,10 +29,11 @@ from benchmarks.closed_loop.arms import BAR_ARMS, DEFAULT, NETWORK_TRAFFIC, OTHE
 from benchmarks.closed_loop.clairvoyant import plan
 from benchmarks.closed_loop.episodes import first_tapes, tape_of
 from benchmarks.closed_loop.kept import Kept
-from benchmarks.closed_loop.outcome import HARMS, Outcome, summed
+from benchmarks.closed_loop.outcome import HARMS, Outcome, means, summed
 from benchmarks.closed_loop.page import Results, write_page
 from benchmarks.closed_loop.simulated import simulate_often
 from benchmarks.control_plane import control_plane
+from benchmarks.report import Origin, origin
 from envs.workloads.tape import Tape
 from tests.cluster.building import PEERS, ToolMissing, tool
 from tests.cluster.replaying import replaying
@@ -52,22 +55,24 @@ def run(quick: bool, traces: Path | None) -> Iterator[Bar]:
 
 
 def _quick_results() -> Results:
-    tapes, kept = [tape_of(SCENARIO, 0, QUICK_TAPE_S)], Kept(SCENARIO, None)
+    began = origin()
+    tapes, kept = [tape_of(SCENARIO, 0, QUICK_TAPE_S)], Kept(began.commit, SCENARIO, None)
     wanted = [(DEFAULT, 1), (POLICY, 1)]
     _play(wanted, tapes, QUICK_SPEED, kept)
-    return _results(wanted, tapes, kept)
+    return _results(began, wanted, tapes, kept)
 
 
 def _full_results() -> Results:
+    began = origin()
     scenario = os.environ.get(SCENARIO_VARIABLE, SCENARIO)
     episodes = int(os.environ.get(EPISODES_VARIABLE, EPISODES))
     wanted = [(arm, episodes) for arm in BAR_ARMS]
     if os.environ.get(ARMS_VARIABLE) != BARS_ALONE:
         _check_that_peers_are_built()
         wanted += [(arm, min(OTHER_EPISODES, episodes)) for arm in OTHER_ARMS]
-    tapes, kept = first_tapes(scenario, episodes), Kept(scenario, SPEED)
+    tapes, kept = first_tapes(scenario, episodes), Kept(began.commit, scenario, SPEED)
     _play(wanted, tapes, SPEED, kept)
-    results = _results(wanted, tapes, kept)
+    results = _results(began, wanted, tapes, kept)
     write_page(results, tapes, SPEED, "" if scenario == SCENARIO else scenario)
     return results
 
@@ -80,16 +85,10 @@ def bars(results: Results) -> Iterator[Bar]:
             "lost_traffic_over_network_traffic", policy, summed(results.real[NETWORK_TRAFFIC.name]), results
         )
     above = [name for name in HARMS if policy.harms[name] > _allowed(default.harms[name])]
-    yield measured("harms_above_default", len(above), above=", ".join(above) or "none")
+    yield measured("harms_above_default", len(above), above=", ".join(above) or "none", arms=_by_arm(results))
     sources = {f"by_{name}": count for name, count in policy.sources.items()}
     yield measured("first_choice_share", policy.first_choice_share, pods=len(policy.first_choices), **sources)
-    gaps = results.gaps(POLICY.name)
-    worst = max(gaps, key=lambda name: gaps[name])
-    low, high = (round(bound, 5) for bound in results.chance(POLICY.name)[worst])
-    real = round(policy.harms[worst], 5)
-    yield measured(
-        "simulator_gap_largest_share", gaps[worst], of=worst, real=real, simulated_from=low, simulated_to=high
-    )
+    yield _gap(results)
 
 
 def _play(wanted: Sequence[tuple[Arm, int]], tapes: Sequence[Tape], speed: float, kept: Kept) -> None:
@@ -110,8 +109,9 @@ def _play(wanted: Sequence[tuple[Arm, int]], tapes: Sequence[Tape], speed: float
                 kept.keep(arm.name, episode, arm.measured(replay))
 
 
-def _results(wanted: Sequence[tuple[Arm, int]], tapes: Sequence[Tape], kept: Kept) -> Results:
+def _results(began: Origin, wanted: Sequence[tuple[Arm, int]], tapes: Sequence[Tape], kept: Kept) -> Results:
     return Results(
+        origin=began,
         arms={arm.name: arm.says for arm, _ in wanted},
         real={arm.name: [kept.get(arm.name, episode) for episode in range(count)] for arm, count in wanted},
         simulated={arm.name: [_simulated(arm, tape) for tape in tapes[:count]] for arm, count in wanted},
@@ -132,6 +132,37 @@ def _lost_over(bar: str, policy: Outcome, other: Outcome, results: Results) -> B
     ours, theirs = policy.harms["lost_share"], other.harms["lost_share"]
     beside = {"policy": round(ours, 5), "other": round(theirs, 5), "clairvoyant": round(results.planned_lost_share, 5)}
     return measured(bar, ours / theirs if theirs else float(ours > 0), episodes=results.episodes, **beside)
+
+
+def _gap(results: Results) -> Bar:
+    gaps = {name: results.gaps(name) for name in results.real}
+    worst = {name: max(found, key=found.__getitem__) for name, found in gaps.items()}
+    of = worst[POLICY.name]
+    low, high = (round(bound, 5) for bound in results.chance(POLICY.name)[of])
+    real = round(summed(results.real[POLICY.name]).harms[of], 5)
+    others = {
+        f"gap_of_{name}": f"{gaps[name][harm]:.3f} ({harm})" for name, harm in worst.items() if name != POLICY.name
+    }
+    beside = {"of": of, "real": real, "simulated_from": low, "simulated_to": high, **others}
+    return measured("simulator_gap_largest_share", gaps[POLICY.name][of], **beside)
+
+
+def _by_arm(results: Results) -> dict[str, dict[str, Any]]:
+    """All that was measured of every arm and what the simulator says of it, to be kept with the bars."""
+    return {
+        name: {
+            "episodes": len(outcomes),
+            "measured": _rounded(means(outcomes)),
+            "simulated": _rounded(results.predicted(name)),
+            "gaps": _rounded(results.gaps(name)),
+        }
+        for name, outcomes in results.real.items()
+    }
+
+
+def _rounded(numbers: Mapping[str, float]) -> dict[str, float | None]:
+    """JSON has no NaN."""
+    return {name: round(number, 5) if isfinite(number) else None for name, number in numbers.items()}
 
 
 def _allowed(harm: float) -> float:

@@ -20,6 +20,7 @@ from rich.progress import track
 
 from agent.errors import InputError
 from benchmarks.bars import Bar, measured
+from benchmarks.report import Origin, origin
 from envs.openb_packing import READ_AT_PERCENT, packing_problem, unallocated_percent
 from envs.workloads.csv_rows import Columns, Number, Text, read_rows
 from envs.workloads.openb import read_openb_nodes, read_openb_pods
@@ -73,11 +74,11 @@ def run(quick: bool, traces: Path | None) -> Iterable[Bar]:
         published = [entry for entry in published if entry.workload == published[0].workload]
     for entry in published:  # before minutes of work
         _pod_list(folder, entry.workload)
-    started_s = time.monotonic()
+    began, started_s = origin(), time.monotonic()
     cells = list(_measure_all(folder, published, seeds=1 if quick else SEEDS, processes=1 if quick else None))
     minutes = (time.monotonic() - started_s) / 60.0
     if not quick:
-        write_page(cells, PAGE)
+        write_page(cells, began, PAGE)
     return [_deviation_bar(cells), measured("minutes", minutes, cores=os.cpu_count(), runs=_runs(cells))]
 
 
@@ -105,11 +106,11 @@ def measure(folder: Path, published: Published, seeds: int) -> Cell:
     return Cell(published, tuple(unallocated_percent(problem, policy, seed) for seed in range(seeds)))
 
 
-def write_page(cells: Sequence[Cell], page: Path) -> None:
+def write_page(cells: Sequence[Cell], began: Origin, page: Path) -> None:
     lines = [
         "# Published GPU packing table, repeated",
         "",
-        "Written by `pilotfish benchmark fgd --traces DIR`; method and deviations: [gpu.md](../gpu.md).",
+        f"Written by `pilotfish benchmark fgd --traces DIR`: {began}; method and deviations: [gpu.md](../gpu.md).",
         "Unallocated GPU in percent of the capacity when the requests that arrived equal it, over the seeds.",
         "",
         "| list | policy | ours | sd | published | sd | difference |",

@@ -11,7 +11,9 @@ import json
 import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Protocol, cast
 
@@ -26,6 +28,18 @@ FOLDER = Path(__file__).parent
 DOCS = FOLDER.parent / "docs"
 NO_BENCHMARK = {"__init__", "bars", "control_plane", "report"}
 SIGNS = {"at_least": "≥", "at_most": "≤"}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Which code was measured, when, and on what."""
+
+    date: str
+    commit: str
+    cores: int | None
+
+    def __str__(self) -> str:
+        return f"{self.date}, commit {self.commit}, {self.cores} cores"
 
 
 class Benchmark(Protocol):
@@ -93,7 +107,7 @@ def write_page(docs: Path = DOCS) -> Path:
 
 def _section(name: str, wanted: Sequence[Goal], kept: Mapping[str, dict[str, Any]]) -> list[str]:
     facts = next(iter(kept.values()), None)
-    when = f"{facts['date']}, commit {facts['commit']}, {facts['cores']} cores" if facts else "not measured yet"
+    when = Origin(facts["date"], facts["commit"], facts["cores"]) if facts else "not measured yet"
     lines = [f"## {name}", "", f"`pilotfish benchmark {name}`: {when}", ""]
     lines += ["| bar | goal | measured | met | beside |", "|---|---|---|---|---|"]
     for goal in wanted:
@@ -111,7 +125,9 @@ def _newest(name: str, docs: Path) -> dict[str, dict[str, Any]]:
 
 def _row(bar: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
     measured = "none" if bar["value"] is None else f"{_number(bar['value'])} {bar['unit']}"
-    beside = ", ".join(f"{key} {value}" for key, value in bar["beside"].items())
+    # What is a table by itself stands in the JSON lines alone.
+    plain = {key: value for key, value in bar["beside"].items() if not isinstance(value, dict)}
+    beside = ", ".join(f"{key} {value}" for key, value in plain.items())
     return bar["bar"], _goal(bar["comparison"], bar["goal"]), measured, "yes" if bar["met"] else "no", beside
 
 
@@ -123,8 +139,17 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+def origin() -> Origin:
+    """To be asked for when a run begins."""
+    return Origin(datetime.now(UTC).date().isoformat(), measured_commit(), os.cpu_count())
+
+
+@cache
 def measured_commit() -> str:
-    """The commit that is measured, marked when the tree holds more than it."""
+    """The commit that is measured, marked when the tree holds more than it.
+
+    It is that of the first question: what a run itself writes into the tree was not measured.
+    """
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     answer = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=False)
     return answer.stdout.strip() or "none"
@@ -136,7 +161,7 @@ def main(
 ) -> None:
     """Run benchmarks, keep the results, write the page."""
     console = Console()
-    commit = measured_commit()  # before results are kept beside it
+    commit = measured_commit()
     for name in which or names():
         try:
             bars = list(run(name, traces=traces))

@@ -6,18 +6,19 @@ over the rounds count. The page with all numbers is docs/benchmarks/scheduler.md
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from benchmarks.bars import Bar, measured
 from benchmarks.control_plane import control_plane
+from benchmarks.report import origin
 from benchmarks.throughput.forms import CONSTANT, FORMS, FULL_NODES, NONE, POLICY
 from benchmarks.throughput.measuring import NodePages, measured_nodes, wait_until_measured
 from benchmarks.throughput.page import write_page
-from benchmarks.throughput.rounds import Round, a_round, add_nodes
+from benchmarks.throughput.rounds import Round, a_round, add_nodes, median_others_ms
 from tests.cluster.apiserver import ApiServer
 
 NAMESPACE = "throughput"
@@ -40,12 +41,13 @@ QUICK = (Size(100, 200, 30, rounds=1),)
 
 
 def run(quick: bool, traces: Path | None = None) -> Iterator[Bar]:
+    began = origin()
     rounds: list[Round] = []
     for size, found in measure(QUICK, scrape_every_s=1.0) if quick else measure(SIZES):
         rounds += found
         yield from bars(size.nodes, found)
     if not quick:
-        write_page(rounds)
+        write_page(rounds, began)
 
 
 def measure(sizes: Sequence[Size], scrape_every_s: float = 5.0) -> Iterator[tuple[Size, list[Round]]]:
@@ -75,7 +77,8 @@ def _rounds(cluster: ApiServer, size: Size, prometheus: str) -> list[Round]:
 
 def bars(nodes: int, rounds: Sequence[Round]) -> Iterator[Bar]:
     speed = {form: median(each.pods_per_s for each in rounds if each.form == form) for form in FORMS}
-    beside = _beside(rounds) | {form.replace(", ", "_").replace(" ", "_"): round(speed[form], 1) for form in FORMS}
+    beside = _beside(rounds) | {_key(form): round(speed[form], 1) for form in FORMS}
+    beside["forms"] = {_key(form): _in_full([each for each in rounds if each.form == form]) for form in FORMS}
     yield measured(f"policy_over_constant_{nodes}_nodes", speed[POLICY] / speed[CONSTANT], **beside)
     if nodes == AGAINST_NONE_AT:
         yield measured(f"policy_over_no_extender_{nodes}_nodes", speed[POLICY] / speed[NONE], **beside)
@@ -89,3 +92,25 @@ def _beside(rounds: Sequence[Round]) -> dict[str, Any]:
         "pods": ours[0].pods,
         "rounds": len(ours),
     }
+
+
+def _in_full(same: Sequence[Round]) -> dict[str, Any]:
+    """All that was measured of one form: medians of what a pod takes, and every round by itself."""
+    spent = {
+        "algorithm_ms": median(each.algorithm_ms for each in same),
+        "scheduler_cpu_ms": median(each.scheduler_cpu_ms for each in same),
+        "extender_cpu_ms": median(each.beside_cpu_ms for each in same),
+    }
+    return {
+        **_rounded(spent),
+        "others_cpu_ms": _rounded(median_others_ms(same)),
+        "rounds": [asdict(each) for each in same],
+    }
+
+
+def _rounded(numbers: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(number, 3) for name, number in numbers.items()}
+
+
+def _key(form: str) -> str:
+    return form.replace(", ", "_").replace(" ", "_")

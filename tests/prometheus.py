@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import socket
 import socketserver
-import subprocess
 import threading
 import time
 import urllib.error
@@ -18,6 +17,8 @@ from pathlib import Path
 
 import yaml
 
+from tests.cluster.processes import Daemon, Processes, free_port
+
 START_WITHIN_S = 20.0
 
 
@@ -25,11 +26,6 @@ def binary(name: str) -> str:
     found = shutil.which(name)
     assert found, f"{name} is missing: tests/system_packages.sh installs the Debian package prometheus"
     return found
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def wait_for(condition: Callable[[], object], within_s: float = 15.0, what: str = "it") -> None:
@@ -126,7 +122,8 @@ class Prometheus:
     def __init__(self, folder: Path, exporters: Exporters, labels: Mapping[str, Mapping[str, str]]) -> None:
         self.folder = folder
         self.port = free_port()
-        self.process: subprocess.Popen[bytes] | None = None
+        self.daemon: Daemon | None = None
+        self._processes: Processes | None = None
         self._exporters = exporters
         self.configure(labels)
 
@@ -147,8 +144,7 @@ class Prometheus:
         (self.folder / "prometheus.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
 
     def start(self) -> Prometheus:
-        command = [
-            binary("prometheus"),
+        options = [
             f"--config.file={self.folder / 'prometheus.yml'}",
             f"--storage.tsdb.path={self.folder / 'data'}",
             f"--web.listen-address=127.0.0.1:{self.port}",
@@ -156,16 +152,16 @@ class Prometheus:
             "--storage.tsdb.retention.time=365d",
             "--log.level=warn",
         ]
-        with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
-        wait_for(self._ready, START_WITHIN_S, f"the start of Prometheus (see {self.folder / 'log'})")
+        self._processes = Processes(self.folder)
+        self.daemon = self._processes.start("prometheus", Path(binary("prometheus")), options)
+        self.daemon.wait_until(self._is_ready, START_WITHIN_S)
         return self
 
     def kill(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
+        if self.daemon is not None and self._processes is not None:
+            self.daemon.kill()
+            self._processes.stop_all()
+            self.daemon = self._processes = None
 
     def reload(self) -> None:
         urllib.request.urlopen(f"{self.address}/-/reload", data=b"", timeout=5).close()
@@ -176,9 +172,7 @@ class Prometheus:
         with urllib.request.urlopen(f"{self.address}/api/v1/query?{asked}", timeout=5) as reply:
             return reply.read().count(b'"metric"')
 
-    def _ready(self) -> bool:
-        assert self.process is not None
-        assert self.process.poll() is None, (self.folder / "log").read_text(encoding="utf-8")
+    def _is_ready(self) -> bool:
         try:
             urllib.request.urlopen(f"{self.address}/-/ready", timeout=1).close()
             return True

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.closed_loop.outcome import Outcome
-from benchmarks.report import measured_commit
 from tests.cluster.metering import Meter
 
 FOLDER = Path(__file__).parents[2] / "runs" / "closed_loop"
@@ -20,9 +19,8 @@ FOLDER = Path(__file__).parents[2] / "runs" / "closed_loop"
 class Kept:
     """In memory, and in a file while the tree is that of a commit: another tree would be another measurement."""
 
-    def __init__(self, scenario: str, speed: float | None) -> None:
+    def __init__(self, commit: str, scenario: str, speed: float | None) -> None:
         """No speed: in memory alone."""
-        commit = measured_commit()
         lasting = speed is not None and not commit.endswith("-dirty")
         self._file = FOLDER / f"{commit}-{scenario}-{speed:g}.jsonl" if lasting else None
         self._rows: dict[tuple[str, int], dict[str, Any]] = {}

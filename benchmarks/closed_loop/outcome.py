@@ -9,12 +9,19 @@ import numpy as np
 
 from tests.cluster.metering import Meter
 
-# Name of a harm: how a table says it, and whether it is a share.
+# Name of a harm, a share, and how a plot says it.
 HARMS: dict[str, str] = {
     "overload_share": "node-time with an overloaded NIC",
     "lost_share": "traffic lost",
     "cross_zone_share": "traffic across zones",
     "throttled_share": "CPU throttled",
+}
+# What else is measured, and how a plot says it.
+OTHERS: dict[str, str] = {
+    "overload_node_s": "NIC overload, node-s an episode",
+    "pending_p50_ms": "pending p50, ms",
+    "pending_p99_ms": "pending p99, ms",
+    "pods_per_s": "pods/s",
 }
 
 
@@ -71,3 +78,21 @@ def summed(outcomes: Iterable[Outcome]) -> Outcome:
             for name in sorted({name for part in parts for name in part.sources})
         },
     )
+
+
+def suffered(outcomes: Iterable[Outcome]) -> dict[str, float]:
+    """Every harm over some episodes, and the seconds of overload in one of them."""
+    parts = list(outcomes)
+    whole = summed(parts)
+    return {**whole.harms, "overload_node_s": whole.meter.overload_s / len(parts)}
+
+
+def means(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    """All that is measured of an arm over its episodes."""
+    whole = summed(outcomes)
+    return {
+        **suffered(outcomes),
+        "pending_p50_ms": 1000.0 * whole.pending_percentile_s(50),
+        "pending_p99_ms": 1000.0 * whole.pending_percentile_s(99),
+        "pods_per_s": whole.pods_per_s,
+    }

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
 from pathlib import Path
 from string import Template
+from typing import TYPE_CHECKING
 
-from benchmarks.closed_loop.outcome import HARMS, Outcome, summed
-from benchmarks.report import DOCS, measured_commit
+from benchmarks.closed_loop.outcome import HARMS, OTHERS, Outcome, means, suffered, summed
+from benchmarks.report import DOCS, Origin
 from envs.workloads.tape import Tape
 from tests.cluster.metering import Meter
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 WORDS = Path(__file__).with_name("words.md")
 PAGE, PICTURE = "cluster.md", "cluster.png"
@@ -21,6 +26,7 @@ SMALL = 0.0025  # a share below this is not compared by its ratio: a quarter of 
 class Results:
     """Of every arm by its name, episode by episode; some arms play fewer episodes than others."""
 
+    origin: Origin  # as it was when the run began
     arms: Mapping[str, str]
     real: Mapping[str, Sequence[Outcome]]
     simulated: Mapping[str, Sequence[Sequence[Outcome]]]  # each episode several times
@@ -44,6 +50,10 @@ class Results:
         """What the simulator says, over all times that it played."""
         return summed(outcome for often in self.simulated[arm] for outcome in often)
 
+    def predicted(self, arm: str) -> dict[str, float]:
+        """The same for a plot: no pod waits in the simulator, so there is nothing else to say."""
+        return suffered(outcome for often in self.simulated[arm] for outcome in often)
+
     def chance(self, arm: str) -> dict[str, tuple[float, float]]:
         """Lowest and highest of what it says if it plays once: the real loop, too, is played once."""
         once = [summed(episodes).harms for episodes in zip(*self.simulated[arm], strict=True)]
@@ -60,7 +70,7 @@ def write_page(results: Results, tapes: Sequence[Tape], speed: float, scenario: 
     annotated = sum(int((tape.pod_annotated_mbps == tape.pod_annotated_mbps).sum()) for tape in tapes)
     page.write_text(
         words.substitute(
-            commit=measured_commit(),
+            origin=results.origin,
             scenario=scenario or "bursts",
             nodes=tapes[0].node_slots,
             episodes=len(tapes),
@@ -129,21 +139,27 @@ def _percent(share: float) -> str:
 
 
 def _draw(results: Results, path: Path) -> None:
-    """A panel for each harm: a bar for each arm, and a mark where the simulator says it ends."""
+    """A panel for all that is measured: a bar for each arm, and a mark where the simulator says it ends."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    names = list(results.real)
-    figure, panels = plt.subplots(1, len(HARMS), figsize=(14, 4), sharey=True, layout="constrained")
-    for panel, (harm, says) in zip(panels, HARMS.items(), strict=True):
-        real = [100 * summed(results.real[name]).harms[harm] for name in names]
-        panel.barh(names, real, color="#4477aa", label="real loop")
-        simulated = [100 * results.said(name).harms[harm] for name in names]
-        panel.plot(simulated, names, "D", color="#cc3311", label="simulator")
-        panel.set_title(f"{says}, %")
-    panels[0].invert_yaxis()  # of all: they share it
-    panels[-1].legend()
+    figure, rows = plt.subplots(2, len(HARMS), figsize=(15, 8), sharey=True, layout="constrained")
+    titles = {harm: f"{says}, %" for harm, says in HARMS.items()} | OTHERS
+    for panel, (name, title) in zip(rows.flat, titles.items(), strict=True):
+        _fill(panel, results, name, 100.0 if name in HARMS else 1.0)
+        panel.set_title(title)
+    rows[0, 0].invert_yaxis()  # of all: they share it
+    rows[0, -1].legend()
     figure.savefig(path, dpi=100)
     plt.close(figure)
+
+
+def _fill(panel: Axes, results: Results, name: str, scale: float) -> None:
+    real = {arm: scale * means(outcomes)[name] for arm, outcomes in results.real.items()}
+    said = {arm: scale * results.predicted(arm).get(name, nan) for arm in real}
+    panel.barh(list(real), list(real.values()), color="#4477aa", label="real loop")
+    panel.plot(list(said.values()), list(said), "D", color="#cc3311", label="simulator")
+    panel.grid(axis="x", alpha=0.3)
+    panel.set_axisbelow(True)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+from benchmarks.report import Origin
 from benchmarks.throughput.forms import FORMS
-from benchmarks.throughput.rounds import Round
+from benchmarks.throughput.rounds import Round, median_others_ms
 
 FOLDER = Path(__file__).parents[2] / "docs" / "benchmarks"
 PLOT = "scheduler.png"
@@ -18,7 +19,7 @@ HEAD = (
 )
 ABOUT = """# kube-scheduler's throughput
 
-Written by `pilotfish benchmark scheduler`; see [extender.md](../extender.md) for what was found on the way.
+Written by `pilotfish benchmark scheduler`: {origin}; see [extender.md](../extender.md) for what was found on the way.
 
 Pods a second from the first binding to the last, as a watch of the API server shows them. The pods wait before
 kube-scheduler starts. All parts share the cores of one machine: etcd, kube-apiserver, kube-controller-manager,
@@ -35,9 +36,9 @@ columns is about what can be had. With cores to spare only the time until a node
 """
 
 
-def write_page(rounds: Sequence[Round], folder: Path = FOLDER) -> Path:
+def write_page(rounds: Sequence[Round], began: Origin, folder: Path = FOLDER) -> Path:
     page = folder / "scheduler.md"
-    page.write_text(ABOUT + "\n".join(_table(rounds)) + "\n", encoding="utf-8")
+    page.write_text(ABOUT.format(origin=began) + "\n".join(_table(rounds)) + "\n", encoding="utf-8")
     _plot(rounds, folder / PLOT)
     return page
 
@@ -64,8 +65,7 @@ def _row(same: Sequence[Round]) -> str:
 def _of_others(same: Sequence[Round]) -> tuple[str, str]:
     """What the rest of the cluster spent on a pod, in all and by name."""
     total = median(sum(each.others_cpu_ms.values()) for each in same)
-    by_name = {name: median(each.others_cpu_ms[name] for each in same) for name in same[0].others_cpu_ms}
-    most_first = sorted(by_name.items(), key=lambda item: -item[1])
+    most_first = sorted(median_others_ms(same).items(), key=lambda item: -item[1])
     return f"{total:.3g}", ", ".join(f"{name} {ms:.2f}" for name, ms in most_first if ms >= LEAST_SHOWN_MS)
 
 

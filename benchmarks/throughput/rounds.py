@@ -44,6 +44,11 @@ class Round:
     policy_share: float | None = None  # of the sidecar's answers
 
 
+def median_others_ms(same: Sequence[Round]) -> dict[str, float]:
+    """What each of the other parts spent on a pod."""
+    return {name: median(each.others_cpu_ms[name] for each in same) for name in same[0].others_cpu_ms}
+
+
 def a_round(cluster: ApiServer, namespace: str, nodes: int, form: str, pods: int, prometheus: str) -> Round:
     path = f"/api/v1/namespaces/{namespace}/pods"
     with beside(form, cluster, prometheus) as extender:

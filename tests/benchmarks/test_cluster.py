@@ -12,11 +12,13 @@ from agent.heuristics.registry import scorer_by_name
 from benchmarks import cluster
 from benchmarks.closed_loop import episodes, kept, page
 from benchmarks.closed_loop.clairvoyant import plan
-from benchmarks.closed_loop.outcome import HARMS, Outcome, summed
+from benchmarks.closed_loop.outcome import HARMS, Outcome, means, summed
 from benchmarks.closed_loop.page import Results, write_page
 from benchmarks.closed_loop.simulated import BesidePlugin, InTree, MeteredWorld, ladder_of, simulate, simulate_often
+from benchmarks.report import Origin
 from tests.cluster.metering import Meter
 
+ORIGIN = Origin("2026-01-02", "abc", 2)
 SHORT_S = 250.0  # the first burst comes within it
 
 
@@ -29,7 +31,8 @@ def outcome(lost: float, cross_zone: float = 10.0, **rest) -> Outcome:
 def results(policy: Outcome, simulated: Outcome) -> Results:
     real = {"default": [outcome(4.0)], "network_traffic": [outcome(8.0)], "policy": [policy]}
     arms = dict.fromkeys(real, "somebody")
-    return Results(arms, real, {name: [[simulated]] for name in real}, planned=[outcome(0.5).meter], load_average=1.0)
+    said = {name: [[simulated]] for name in real}
+    return Results(ORIGIN, arms, real, said, planned=[outcome(0.5).meter], load_average=1.0)
 
 
 def by_name(found) -> dict[str, float]:
@@ -46,6 +49,48 @@ def test_bars_compare_the_policy_with_the_default_scheduler_network_traffic_and_
         "first_choice_share": 0.75,
         "simulator_gap_largest_share": pytest.approx(0.5),
     }
+
+
+def test_numbers_of_every_arm_and_the_simulators_word_are_kept_with_the_bars():
+    policy = outcome(1.0, first_choices=[True], sources={"policy": 1})
+    found = {bar.bar: bar.beside for bar in cluster.bars(results(policy, simulated=outcome(1.5)))}
+    arms = found["harms_above_default"]["arms"]
+    assert arms.keys() == {"default", "network_traffic", "policy"}
+    assert arms["network_traffic"] == {
+        "episodes": 1,
+        "measured": {
+            "overload_share": 0.01,
+            "lost_share": 0.08,
+            "cross_zone_share": 0.1,
+            "throttled_share": 0.02,
+            "overload_node_s": 1.0,
+            "pending_p50_ms": 200.0,
+            "pending_p99_ms": 298.0,
+            "pods_per_s": 0.2,
+        },
+        "simulated": {
+            "overload_share": 0.01,
+            "lost_share": 0.015,
+            "cross_zone_share": 0.1,
+            "throttled_share": 0.02,
+            "overload_node_s": 1.0,
+        },
+        "gaps": {
+            "overload_share": 0.0,
+            "lost_share": 0.8125,
+            "cross_zone_share": 0.0,
+            "throttled_share": 0.0,
+        },
+    }
+    gap = found["simulator_gap_largest_share"]
+    assert (gap["of"], gap["gap_of_network_traffic"]) == ("lost_share", "0.812 (lost_share)")
+
+
+def test_an_arm_that_bound_no_pod_is_kept_as_json_can_hold_it():
+    nobody = replace(outcome(1.0), pending_s=[])
+    bars = list(cluster.bars(results(nobody, simulated=outcome(1.5))))
+    arms = next(bar.beside["arms"] for bar in bars if bar.bar == "harms_above_default")
+    assert arms["policy"]["measured"]["pending_p99_ms"] is None
 
 
 @pytest.mark.parametrize(("cross_zone", "above"), [(10.9, 0), (11.1, 1)])
@@ -101,7 +146,8 @@ def test_the_simulator_says_what_it_says_over_several_moments_of_the_scrapes():
 def test_chance_is_what_the_simulator_says_if_it_plays_once():
     twice = [[outcome(1.0), outcome(3.0)], [outcome(2.0), outcome(2.0)]]  # two episodes, two times each
     real = {"policy": [outcome(4.0), outcome(4.0)]}
-    found = Results({"policy": "we"}, real, {"policy": twice}, planned=[outcome(0.5).meter] * 2, load_average=1.0)
+    planned = [outcome(0.5).meter] * 2
+    found = Results(ORIGIN, {"policy": "we"}, real, {"policy": twice}, planned, load_average=1.0)
     assert found.said("policy").harms["lost_share"] == pytest.approx(0.02)
     assert found.chance("policy")["lost_share"] == pytest.approx((0.015, 0.025))
     assert found.gaps("policy")["lost_share"] == pytest.approx(0.5)
@@ -119,30 +165,53 @@ def test_plugins_of_others_are_simulated_with_the_spreading_of_kube_scheduler():
 
 def test_what_was_measured_at_a_commit_is_not_measured_again(monkeypatch, tmp_path):
     monkeypatch.setattr(kept, "FOLDER", tmp_path)
-    monkeypatch.setattr(kept, "measured_commit", lambda: "abc")
-    first = kept.Kept("bursts", 10.0)
+    first = kept.Kept("abc", "bursts", 10.0)
     first.keep("policy", 0, outcome(1.0, sources={"policy": 2}))
-    again = kept.Kept("bursts", 10.0)
+    again = kept.Kept("abc", "bursts", 10.0)
     assert again.has("policy", 0)
     assert again.get("policy", 0) == outcome(1.0, sources={"policy": 2})
-    assert not kept.Kept("bursts", 5.0).has("policy", 0)  # at another speed it is another measurement
-    assert not kept.Kept("autoscaled", 10.0).has("policy", 0)
-    monkeypatch.setattr(kept, "measured_commit", lambda: "abc-dirty")
-    assert not kept.Kept("bursts", 10.0).has("policy", 0)
+    assert not kept.Kept("abc", "bursts", 5.0).has("policy", 0)  # at another speed it is another measurement
+    assert not kept.Kept("abc", "autoscaled", 10.0).has("policy", 0)
+    assert not kept.Kept("abc-dirty", "bursts", 10.0).has("policy", 0)
 
 
-def test_page_shows_every_arm_with_the_simulators_word_and_a_picture(monkeypatch, tmp_path):
-    monkeypatch.setattr(page, "measured_commit", lambda: "abc")
+def test_page_shows_every_arm_with_the_simulators_word_and_a_picture(tmp_path):
     found = results(outcome(1.0, first_choices=[True], sources={"policy": 1}), simulated=outcome(2.0))
     tapes = [episodes.tape_of("bursts", 0)]
     text = write_page(found, tapes, 10.0, docs=tmp_path).read_text()
+    assert "`pilotfish benchmark cluster`: 2026-01-02, commit abc, 2 cores;" in text
     assert "| `policy` | 1 | 1 | 1.00 % (1.00 %, 1.00 to 1.00; 0%) | 1.00 % (2.00 %, 2.00 to 2.00; 100%) |" in text
     assert "| `policy` | 200 | 298 | 0.2 | 0 | 100.0% | policy 1 |" in text
     assert "| `policy` | 1.00 % (2.00 %) |" in text
     assert "| clairvoyant planner | (0.50 %) |" in text
     assert write_page(found, tapes, 10.0, "autoscaled", docs=tmp_path).name == "cluster_autoscaled.md"
     assert (tmp_path / "benchmarks" / page.PICTURE).stat().st_size > 1000
+
+
+def test_the_picture_has_a_panel_for_all_that_is_measured(monkeypatch, tmp_path):
+    drawn, fill = [], page._fill
+
+    def noting(panel, found, name, scale):
+        drawn.append(name)
+        fill(panel, found, name, scale)
+
+    monkeypatch.setattr(page, "_fill", noting)
+    page._draw(results(outcome(1.0), simulated=outcome(2.0)), tmp_path / "picture.png")
+    assert drawn == [*means([outcome(1.0)])]
     assert len(HARMS) == 4
+
+
+def test_the_run_asks_which_code_it_is_before_it_plays(monkeypatch):
+    """A picture that is written again makes the tree another."""
+    asked = []
+    monkeypatch.setenv(cluster.ARMS_VARIABLE, cluster.BARS_ALONE)
+    monkeypatch.setattr(cluster, "origin", lambda: asked.append("origin") or ORIGIN)
+    monkeypatch.setattr(cluster, "first_tapes", lambda scenario, episodes: [])
+    monkeypatch.setattr(cluster, "_play", lambda *_: asked.append("play"))
+    monkeypatch.setattr(cluster, "_results", lambda began, *_: began)
+    monkeypatch.setattr(cluster, "write_page", lambda *_: asked.append("page"))
+    assert cluster._full_results() is ORIGIN
+    assert asked == ["origin", "play", "page"]
 
 
 def test_without_the_peers_one_line_says_what_builds_them(monkeypatch, tmp_path):

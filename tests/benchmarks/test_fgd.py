@@ -7,6 +7,7 @@ import pytest
 from agent.errors import InputError
 from benchmarks import fgd
 from benchmarks.fgd import Cell, Published, read_published, run, write_page
+from benchmarks.report import Origin
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(f"n{i},64000,262144,4,T4\n" for i in range(20))
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,4000,1024,1,1000\nb,2000,1024,1,1000\nc,2000,1024,0,0\n"
@@ -81,5 +82,7 @@ def test_missing_folder_is_said_in_one_line(tmp_path: Path) -> None:
 
 
 def test_page_shows_ours_beside_the_published(tmp_path: Path) -> None:
-    write_page([cell(5.5, 5.0, 0.1)], tmp_path / "deep" / "page.md")
-    assert "| list | fgd | 5.50 | 0.25 | 5.00 | 0.10 | +0.50 |" in (tmp_path / "deep" / "page.md").read_text()
+    page = tmp_path / "deep" / "page.md"
+    write_page([cell(5.5, 5.0, 0.1)], Origin("2026-01-02", "abc", 2), page)
+    assert "| list | fgd | 5.50 | 0.25 | 5.00 | 0.10 | +0.50 |" in page.read_text()
+    assert "`pilotfish benchmark fgd --traces DIR`: 2026-01-02, commit abc, 2 cores;" in page.read_text()

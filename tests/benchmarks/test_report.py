@@ -68,6 +68,13 @@ def test_page_shows_the_newest_result_with_day_and_commit_and_every_goal(tmp_pat
     assert all(f"| {bar} | " in page for bar in goals())
 
 
+def test_a_table_beside_a_bar_is_kept_and_not_shown(tmp_path):
+    bar = measured("batch_over_reference", 63.25, clusters=8, forms={"policy": {"cpu_ms": 1.5}})
+    kept = report.keep("env", [bar], day=date(2026, 1, 3), commit="0123abc", docs=tmp_path)
+    assert json.loads(kept.read_text())["beside"]["forms"] == {"policy": {"cpu_ms": 1.5}}
+    assert "| yes | clusters 8 |" in report.write_page(tmp_path).read_text()
+
+
 def test_a_benchmark_of_a_real_control_plane_says_in_one_line_that_it_needs_the_repository(monkeypatch):
     """Its harness is tests/cluster, which is nowhere but there."""
     monkeypatch.setattr(report, "names", lambda: ["control_plane"])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.report import Origin
 from benchmarks.scheduler import QUICK, SIZES, bars
 from benchmarks.throughput.forms import CONSTANT, FORMS, FULL_NODES, NONE, POLICY, configuration_of
 from benchmarks.throughput.measuring import NodePages
@@ -30,6 +31,15 @@ def test_medians_are_compared_and_the_speeds_stand_beside():
     assert (over_constant.beside["candidates"], over_constant.beside["policy_share"]) == (230.0, 0.99)
 
 
+def test_all_that_was_measured_of_every_form_is_kept_with_the_bars():
+    forms = next(bars(100, rounds_at(100))).beside["forms"]
+    assert forms.keys() == {"no_extender", "constant_extender", "policy", "policy_full_nodes"}
+    policy = forms["policy"]
+    assert (policy["algorithm_ms"], policy["scheduler_cpu_ms"], policy["extender_cpu_ms"]) == (2.0, 1.0, 0.5)
+    assert policy["others_cpu_ms"] == OTHERS_CPU_MS
+    assert [each["pods_per_s"] for each in policy["rounds"]] == [95.0, 190.0, 285.0]
+
+
 def test_the_constant_extender_is_asked_as_the_sidecar_is():
     nobody = Sidecar(None, 8000)
     constant, policy, full = (configuration_of(form, nobody)["extenders"] for form in (CONSTANT, POLICY, FULL_NODES))
@@ -43,7 +53,8 @@ def test_every_size_has_a_goal():
 
 
 def test_the_page_has_every_form_of_every_size_and_a_plot(tmp_path):
-    page = write_page([*rounds_at(100), *rounds_at(5000)], tmp_path).read_text()
+    page = write_page([*rounds_at(100), *rounds_at(5000)], Origin("2026-01-02", "abc", 2), tmp_path).read_text()
+    assert "`pilotfish benchmark scheduler`: 2026-01-02, commit abc, 2 cores;" in page
     assert all(f"| {nodes} | {form} | **{SPEEDS[form]:.0f}** (" in page for nodes in ("100", "5,000") for form in FORMS)
     assert "| 3.51 | kube-apiserver 2.50, etcd 1.00 |" in page
     assert (tmp_path / "scheduler.png").read_bytes().startswith(b"\x89PNG")

@@ -124,18 +124,24 @@ def tool(name: str) -> Path:
 
 
 def build_all(programs: Sequence[Program] = PROGRAMS) -> None:
-    """Those of them that are not there yet."""
+    """Those of them that are not there yet, and the manifests that belong to them."""
     cache_folder().mkdir(parents=True, exist_ok=True)
     with _only_one_builder():
         missing = [program for program in programs if not (folder_of(program.module) / program.name).exists()]
-        if not missing:
-            return
         modules = sorted({program.module for program in programs})
+        without_manifests = [module for module in modules if _lacks_manifests(module)]
+        if not missing and not without_manifests:
+            return
         go = go_command(needed_version([SOURCES / module for module in modules]), cache_folder())
-        for module in MANIFESTS.keys() & set(modules):
+        for module in without_manifests:
             _keep_manifests(go, module)
         for program in missing:
             _build(go, program)
+
+
+def _lacks_manifests(module: str) -> bool:
+    _, manifests = MANIFESTS.get(module, ("", {}))
+    return not all((folder_of(module) / name).exists() for name in manifests)
 
 
 @contextmanager
@@ -178,14 +184,16 @@ def _run_with_progress(command: list[str], folder: Path, go: Path, name: str) ->
 
 
 def _keep_manifests(go: Path, module: str) -> None:
-    """Copies beside the program, before it: the module cache may be emptied at any time."""
+    """Copies beside the program: the module cache may be emptied at any time."""
     folder, (source, manifests) = folder_of(module), MANIFESTS[module]
     folder.mkdir(parents=True, exist_ok=True)
     download = [str(go), "mod", "download", "-json", source]
     told = subprocess.check_output(download, cwd=SOURCES / module, env=go_environment(go))
     found = Path(json.loads(told)["Dir"])
     for name, parts in manifests.items():
-        (folder / name).write_text("---\n".join((found / part).read_text() for part in parts))
+        partial = folder / f"{name}.partial"
+        partial.write_text("---\n".join((found / part).read_text() for part in parts))
+        partial.rename(folder / name)
 
 
 def _say(line: str) -> None:

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import httpx
 
-from agent.quantities import millicores
+from agent.quantities import millicores, value
 from tests.cluster.api import Api, Object, Refused
 from tests.cluster.objects import NODES, is_usable
 
@@ -24,13 +24,14 @@ RETRY_AFTER_S = 0.1
 # kube-scheduler hears of a change by a watch, too: for so long after it a pod may still go by what was true before.
 GRACE_S = 1.0
 
+Amounts = dict[str, int]  # by unit: what a pod asks for, or a node has
 Note = Callable[[Object, bool], None]  # an object as it is now, and whether it is gone
 
 
 @dataclass
 class PodStory:
     name: str
-    millicores: int
+    asks: Amounts
     nodes: list[str] = field(default_factory=list)  # two: bound twice
     bound_at_s: float = float("inf")
     misplaced: str = ""  # why the node was no place for it at that moment
@@ -38,14 +39,19 @@ class PodStory:
 
 @dataclass
 class NodeStory:
-    millicores: int = 0
-    taken: dict[str, int] = field(default_factory=dict)  # by the UID of a pod
+    has: Amounts = field(default_factory=dict)
+    taken: dict[str, Amounts] = field(default_factory=dict)  # by the UID of a pod
     states: list[tuple[float, bool]] = field(default_factory=list)  # since when usable, or not
 
     def was_usable(self, begin_s: float, end_s: float) -> bool:
         """At any moment between."""
         spans = pairwise([*self.states, (float("inf"), False)])
         return any(usable and since_s <= end_s and until_s >= begin_s for (since_s, usable), (until_s, _) in spans)
+
+    def overfull(self) -> str:
+        """What is taken beyond what there is."""
+        taken = {unit: sum(pod[unit] for pod in self.taken.values()) for unit in self.has}
+        return ", ".join(f"{taken[unit]} of {has} {unit}" for unit, has in self.has.items() if taken[unit] > has)
 
 
 class History:
@@ -108,7 +114,8 @@ class History:
 
     def _node(self, node: Object, gone: bool) -> None:
         story = self.nodes[node["metadata"]["name"]]
-        story.millicores = millicores(node["status"]["allocatable"]["cpu"])
+        allocatable = node["status"]["allocatable"]
+        story.has = _amounts(allocatable, pods=value(allocatable["pods"]))
         usable = not gone and is_usable(node)
         if not story.states or story.states[-1][1] != usable:
             story.states.append((time.monotonic(), usable))
@@ -125,12 +132,17 @@ class History:
         node, now_s = self.nodes[name], time.monotonic()
         pod.nodes.append(name)
         pod.bound_at_s = min(pod.bound_at_s, now_s)
-        node.taken[uid] = pod.millicores
+        node.taken[uid] = pod.asks
         if not node.was_usable(now_s - GRACE_S, now_s):
             pod.misplaced = f"{pod.name}: {name} was cordoned, tainted, not ready or gone"
-        if sum(node.taken.values()) > node.millicores:
-            pod.misplaced = f"{pod.name}: {name} was full, {sum(node.taken.values())} of {node.millicores} millicores"
+        if overfull := node.overfull():
+            pod.misplaced = f"{pod.name}: {name} was full, {overfull}"
 
 
-def _requested(pod: Object) -> int:
-    return sum(millicores(each["resources"]["requests"]["cpu"]) for each in pod["spec"]["containers"])
+def _requested(pod: Object) -> Amounts:
+    containers = [_amounts(each["resources"]["requests"], pods=0) for each in pod["spec"]["containers"]]
+    return {unit: sum(each[unit] for each in containers) for unit in containers[0]} | {"pods": 1}
+
+
+def _amounts(quantities: Object, pods: int) -> Amounts:
+    return {"millicores": millicores(quantities["cpu"]), "bytes": value(quantities["memory"]), "pods": pods}

@@ -72,7 +72,7 @@ class Daemon:
 
 
 class Processes:
-    """All programs of one control plane, and the folder with their logs and data."""
+    """Programs that belong together, as those of one control plane, and the folder with their logs and data."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -91,7 +91,7 @@ class Processes:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                cwd=self.folder,
+                cwd=self._home_of(name),
                 env=os.environ | environment,
                 start_new_session=True,  # Ctrl-C is for the tests, which then stop the programs in order
             )
@@ -124,6 +124,12 @@ class Processes:
         """One file a start: what a program said before it was killed stays readable."""
         started = len(list(self.folder.glob(f"{name}*.log")))
         return self.folder / (f"{name}-{started + 1}.log" if started else f"{name}.log")
+
+    def _home_of(self, name: str) -> Path:
+        """Where it works: a folder of its own, because the one above holds the tokens of all."""
+        home = self.folder / "homes" / name
+        home.mkdir(parents=True, exist_ok=True)
+        return home
 
     def _tell_reaper(self, line: str) -> None:
         assert self._reaper.stdin is not None

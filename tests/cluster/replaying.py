@@ -6,9 +6,9 @@ they did to the nodes, Prometheus scrapes it, and whoever reads Prometheus decid
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -59,12 +59,18 @@ class Replay:
     def run(self, events: Sequence[Event] = ()) -> None:
         """The whole tape, by the clock of the truth: on a machine that is too slow everything is late alike.
 
-        Events come in threads of their own, because pods do not wait for them.
+        Events come in threads of their own, because pods do not wait for them. One that fails fails the replay.
         """
+        happened: list[Future[object]] = []
+        with ThreadPoolExecutor(len(events) or 1) as threads:
+            self._play([(at_s, lambda act=act: happened.append(threads.submit(act))) for at_s, act in events])
+        for event in happened:
+            event.result()
+
+    def _play(self, events: Sequence[Event]) -> None:
         began_s = time.monotonic()
         self.exporter.truth.begun = True
-        happening = [(at_s, threading.Thread(target=act).start) for at_s, act in events]
-        for at_s, act in sorted([*self._arrivals(), *happening], key=lambda due: due[0]):
+        for at_s, act in sorted([*self._arrivals(), *events], key=lambda due: due[0]):
             self._until(at_s)
             act()
         self._until(float(self.tape.horizon_s))

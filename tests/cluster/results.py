@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.report import DOCS, measured_commit
+from benchmarks.report import DOCS, Origin
 from tests.cluster.api import Object
 
 
@@ -63,21 +61,20 @@ SOAK = Page(
 )
 
 
-def keep(page: Page, rows: Sequence[Object]) -> None:
-    day = datetime.now(UTC).date().isoformat()
-    facts = {"date": day, "commit": measured_commit(), "cores": os.cpu_count()}
-    folder = DOCS / "benchmarks"
-    lines = folder / f"{day}-{page.name}.jsonl"
-    lines.write_text("".join(json.dumps(facts | row) + "\n" for row in rows), encoding="utf-8")
-    (folder / f"{page.name}.md").write_text(_text(page, facts, rows, lines), encoding="utf-8")
+def keep(page: Page, rows: Sequence[Object], began: Origin, docs: Path = DOCS) -> None:
+    """``began``: the origin as it was when the run began; half an hour later the tree may be another."""
+    folder = docs / "benchmarks"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = folder / f"{began.date}-{page.name}.jsonl"
+    lines.write_text("".join(json.dumps(asdict(began) | row) + "\n" for row in rows), encoding="utf-8")
+    (folder / f"{page.name}.md").write_text(_text(page, began, rows, lines), encoding="utf-8")
 
 
-def _text(page: Page, facts: Object, rows: Sequence[Object], lines: Path) -> str:
+def _text(page: Page, began: Origin, rows: Sequence[Object], lines: Path) -> str:
     head = [
         f"# {page.title}",
         "",
-        f"Written by `make {page.name}`: {facts['date']}, commit {facts['commit']}, {facts['cores']} cores; "
-        f"[{lines.name}]({lines.name}) has every number.",
+        f"Written by `make {page.name}`: {began}; [{lines.name}]({lines.name}) has every number.",
         page.words,
         "",
         f"| {' | '.join(page.columns.values())} |",

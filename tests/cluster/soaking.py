@@ -14,6 +14,10 @@ from tests.cluster.sidecar import Sidecar
 
 LOOKS = 60
 
+CREATED_SHARE = 0.99  # of the pods that were to be created
+POLICY_SHARE = 0.9  # of the answers; the others: a busy machine, and a model that was given up in time
+GROWTH_MB = 5.0
+
 
 @dataclass(frozen=True)
 class Look:
@@ -62,3 +66,20 @@ def summary_of(looks: Sequence[Look]) -> Object:
         "most_assumed": max(look.assumed for look in looks),
         "most_assumed_beyond_pods": max(look.assumed - look.pods for look in looks),
     }
+
+
+def faults_of(found: Object, planned_pods: int) -> list[str]:
+    """Why a run proves nothing, or what it found wrong."""
+    right = {
+        f"{found['pods']} of {planned_pods} pods created": found["pods"] >= CREATED_SHARE * planned_pods > 0,
+        f"{found['decisions']:.0f} decisions about {found['pods']} pods": found["decisions"] >= found["pods"],
+        f"{found['policy_share']:.3f} of them by the policy": found["policy_share"] >= POLICY_SHARE,
+        f"{found['memory_growth_mb']} MB of memory added": found["memory_growth_mb"] <= GROWTH_MB,
+        # a scrape or a question that happens to be under way
+        f"{found['descriptors_added']} file descriptors added": found["descriptors_added"] <= 2,
+        # a pool that grows to its size; a leak would show with every pod
+        f"{found['threads_added']} threads added": found["threads_added"] <= 2,
+        # decided about, and not yet seen bound
+        f"{found['most_assumed_beyond_pods']} pods assumed beyond": found["most_assumed_beyond_pods"] <= 100,
+    }
+    return [what for what, is_right in right.items() if not is_right]

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,21 @@ def test_a_go_that_is_too_old_is_not_taken(empty_cache, monkeypatch):
     installed.parent.mkdir(parents=True)
     installed.touch()
     assert gotool.go_command((1, 999, 0), empty_cache) == installed
+
+
+def test_a_manifest_that_is_new_joins_a_cache_that_has_every_program(empty_cache, monkeypatch):
+    folder = building.folder_of("kwok")
+    folder.mkdir(parents=True)
+    for name in ("kwok", "kwok-stages.yaml"):
+        (folder / name).touch()
+    kept = []
+    monkeypatch.setattr(building, "go_command", lambda needed, cache: Path("go"))
+    monkeypatch.setattr(building, "_keep_manifests", lambda go, module: kept.append(module))
+    building.build_all([building.BY_NAME["kwok"]])
+    assert kept == ["kwok"]
+    (folder / "kwok-roles.yaml").touch()
+    building.build_all([building.BY_NAME["kwok"]])
+    assert kept == ["kwok"], "all is there"
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import os
 
 import pytest
 
+from benchmarks.report import origin
 from tests.cluster.enduring import endure
 from tests.cluster.faults import FAULTS
 from tests.cluster.proving_ground import proving_ground
@@ -24,10 +25,10 @@ CHOSEN = [fault for fault in FAULTS if FULL or fault.short_s is not None]
 @pytest.fixture(scope="module")
 def outcomes():
     """What was measured; kept when it is all that there is."""
-    measured = []
+    began, measured = origin(), []
     yield measured
     if len(measured) == len(FAULTS):
-        keep(PAGE, [outcome.as_json() for outcome in measured])
+        keep(PAGE, [outcome.as_json() for outcome in measured], began)
 
 
 @pytest.fixture(scope="module")

@@ -27,8 +27,8 @@ def bind(control_plane, namespace, history):
     """Creates a pod and binds it without looking; what the history says of it."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
 
-    def bound(name, node, cpu="100m"):
-        control_plane.admin.create(pods, a_pod(name, cpu))
+    def bound(name, node, **requests):
+        control_plane.admin.create(pods, a_pod(name, **requests))
         binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
         control_plane.admin.create(f"{pods}/{name}/binding", {"apiVersion": "v1", "kind": "Binding", **binding})
         return eventually(lambda: history.bound().get(name), f"{name} in the history")
@@ -47,10 +47,26 @@ def test_a_pod_on_a_node_that_was_closed_is_misplaced(control_plane, nodes, hist
     assert "cordoned, tainted, not ready or gone" in bind("later", node).misplaced
 
 
-def test_a_pod_on_a_full_node_is_misplaced_until_another_leaves(control_plane, nodes, namespace, history, bind):
-    assert not bind("most", nodes[0], cpu="7").misplaced  # of 8
-    assert "was full, 9000 of 8000 millicores" in bind("too-much", nodes[0], cpu="2").misplaced
+@pytest.mark.parametrize(
+    ("most", "too_much", "said"),
+    [
+        ({"cpu": "7"}, {"cpu": "2"}, "9000 of 8000 millicores"),
+        ({"memory": "30Gi"}, {"memory": "4Gi"}, f"{34 << 30} of {32 << 30} bytes"),
+    ],
+)
+def test_a_pod_on_a_full_node_is_misplaced_until_another_leaves(
+    control_plane, nodes, namespace, history, bind, most, too_much, said
+):
+    assert not bind("most", nodes[0], **most).misplaced
+    assert f"was full, {said}" in bind("too-much", nodes[0], **too_much).misplaced
     for name in ("most", "too-much"):
         control_plane.admin.delete(f"/api/v1/namespaces/{namespace}/pods/{name}", gracePeriodSeconds="0")
     eventually(lambda: not history.nodes[nodes[0]].taken, "the room is free")
-    assert not bind("again", nodes[0], cpu="7").misplaced
+    assert not bind("again", nodes[0], **most).misplaced
+
+
+def test_a_pod_beyond_the_number_that_a_node_takes_is_misplaced(control_plane, nodes, history, bind):
+    control_plane.admin.merge(f"{NODES}/{nodes[0]}/status", {"status": {"allocatable": {"pods": "1"}}})
+    eventually(lambda: history.nodes[nodes[0]].has["pods"] == 1, "room for one pod in the history")
+    assert not bind("only", nodes[0]).misplaced
+    assert "was full, 2 of 1 pods" in bind("too-many", nodes[0]).misplaced

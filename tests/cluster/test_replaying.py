@@ -1,6 +1,8 @@
 """A tape replayed on a real control plane: its pods come, are placed by whoever schedules, and leave in time."""
 
+import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,7 +10,8 @@ import pytest
 from envs.workloads.scenario import load_scenario
 from envs.workloads.synthetic import make_tape
 from tests.cluster.api import eventually
-from tests.cluster.replaying import arriving, first_placements, replaying
+from tests.cluster.processes import NotReady
+from tests.cluster.replaying import Replay, arriving, first_placements, replaying
 
 SPEED = 40.0
 TAPE_S = 280.0  # the first burst comes within it
@@ -18,6 +21,27 @@ NAMESPACE = "replayed"
 @pytest.fixture(scope="module")
 def tape():
     return replace(make_tape(load_scenario("bursts"), 1_000_000, 0), horizon_s=np.asarray(TAPE_S))
+
+
+def an_empty_replay() -> Replay:
+    """Of a tape without pods that is over at once."""
+    tape = SimpleNamespace(horizon_s=0.0, pod_slots=0)
+    exporter = SimpleNamespace(truth=SimpleNamespace(begun=False, clock_s=0.0), nodes={})
+    return Replay(None, tape, SPEED, NAMESPACE, True, exporter, None)
+
+
+def test_a_replay_waits_for_its_events():
+    done = []
+    an_empty_replay().run([(0.0, lambda: (time.sleep(0.2), done.append("late")))])
+    assert done == ["late"]
+
+
+def test_an_event_that_fails_fails_the_replay():
+    def fail():
+        raise NotReady("the sidecar ended with code 1")
+
+    with pytest.raises(NotReady, match="the sidecar ended with code 1"):
+        an_empty_replay().run([(0.0, fail)])
 
 
 @pytest.mark.timeout(120)
