@@ -21,7 +21,7 @@ from benchmarks.bars import Bar, measured
 from envs.workloads.scenario import Scenario, load_scenario, scenario_names
 from models.manifest import MODEL_FILE
 from models.onnx_scorer import OnnxScorer
-from training.bound_study import has_headroom, headroom_closed, read_headroom
+from training.bound_study import has_headroom, headroom_closed, of_this_world, read_headroom
 from training.comparison import Comparison, harms
 from training.config import FIRST_HELD_OUT_SEED
 from training.contestants import DEFAULT_FOLDER, GPU_FOLDER, Contestant
@@ -29,11 +29,11 @@ from training.evaluate import Exam, compare, line_up, outcomes_of
 from training.evaluation_jobs import LOCAL, connected
 from training.gpu_lists import gpu_list_results
 from training.sweeps import LARGE_NODES, sized
-from training.worlds import limited, open_traces, provenance
+from training.worlds import limited, open_traces
 
 EPISODES = 200
 # costs vary much beside how they differ
-MORE_EPISODES = {"bursts": 1000, "deployments": 2000, "gpu": 1000, "microservices": 1000, "overload": 1000}
+MORE_EPISODES = {"bursts": 1000, "deployments": 2000, "gpu": 600, "microservices": 1000, "overload": 1000}
 LARGE_EPISODES = 8
 TRACED_EPISODES = 100
 MORE_TRACED_EPISODES = {"bursts": 400}
@@ -125,9 +125,7 @@ def _headroom(model: Contestant, found: Sequence[Comparison]) -> Bar:
 def _closed(row: Mapping[str, Any], comparison: Comparison, model: Contestant) -> float:
     """On the row's own episodes if they are held out and of this very world; else by percentages."""
     scenario = limited(load_scenario(comparison.scenario), int(row["most_nodes"]))
-    facts = provenance(scenario, int(row["seed"]))
-    same = all(row[key] == facts[key] for key in ("scenario_digest", "generator_version", "weights_digest"))
-    if same and row["seed"] >= FIRST_HELD_OUT_SEED:
+    if of_this_world(row, scenario) and row["seed"] >= FIRST_HELD_OUT_SEED:
         exam = Exam(episodes=int(row["episodes"]), seed=int(row["seed"]))
         return headroom_closed(row, outcomes_of([model], scenario, exam)[model.name].cost)[0]
     attainable = 100.0 * float(row["best_cost"] - row["attainable_cost"]) / float(row["best_cost"])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -29,6 +29,7 @@ RELEASED = Path(__file__).parent / "released"  # what the wheel ships, by kind
 Kind = Literal["default", "gpu"]
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+WORLD = ("scenario_digest", "generator_version", "weights_digest")  # costs compare only where all of these are equal
 
 
 class Facts(BaseModel):
@@ -74,6 +75,9 @@ class EvaluationRow(Facts):
     difference_percent: float = Field(description="of the best other's cost; below 0 the model is cheaper")
     ci95_percent: tuple[float, float] = Field(description="of the paired difference")
     answered_share: float | None = Field(None, ge=0, le=1, description="decisions that the policy itself took")
+    scenario_digest: str | None = None
+    generator_version: int | None = Field(None, description="like both digests null in rows older than these keys")
+    weights_digest: str | None = Field(None, description="of the cost weights")
 
 
 class Manifest(Facts):
@@ -108,6 +112,11 @@ def _complete(ranges: dict[str, FeatureRange], names: Iterable[str]) -> dict[str
     if wrong:
         raise ValueError(f"features differ from the schema's: {', '.join(wrong)}")
     return ranges
+
+
+def same_world(result: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
+    """Whether a result is of the world of these facts; one that does not say so is not."""
+    return all(result.get(key) == facts[key] for key in WORLD)
 
 
 def sha256_of(content: bytes) -> str:

@@ -13,13 +13,15 @@ import numpy as np
 from agent.cluster import BoolArray, FloatArray, IntArray
 from agent.errors import InputError
 from envs.dynamics.costs import TERM
+from envs.workloads.scenario import Scenario
+from models.manifest import same_world
 from training.bounds import bounded_cost_per_hour, solve
 from training.contestants import Contestant
 from training.episodes import Outcome
 from training.evaluate import Exam, outcomes_of, progress_of
 from training.offline_problem import problem_of, tiny_world
 from training.statistics import half_width_95, paired_difference
-from training.worlds import make_world
+from training.worlds import limited, make_world, provenance
 
 HEADROOM = Path(__file__).parent.parent / "docs" / "headroom.json"
 WORLDS = 8
@@ -85,6 +87,11 @@ def read_headroom(path: Path = HEADROOM) -> dict[str, dict[str, Any]]:
         return {str(row["scenario"]): row for row in rows}
     except (ValueError, KeyError, TypeError) as why:
         raise InputError(f"{path}: not a file of headroom rows") from why
+
+
+def of_this_world(row: Mapping[str, Any], scenario: Scenario) -> bool:
+    """Whether a row was measured in this very scenario, cut to its nodes, by the present generator and weights."""
+    return same_world(row, provenance(limited(scenario, int(row["most_nodes"])), int(row["seed"])))
 
 
 def has_headroom(row: Mapping[str, Any]) -> bool:

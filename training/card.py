@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from agent.errors import InputError
-from models.manifest import EvaluationRow, Manifest, read_manifest
+from models.manifest import WORLD, EvaluationRow, Manifest, read_manifest, read_model
 from training.model_card import write_words
 
 
@@ -19,6 +20,18 @@ def run(folder: Path, results: Path | None = None) -> Manifest:
         manifest = manifest.model_copy(update={"evaluation": evaluation_of(manifest, results)})
     write_words(manifest, folder)
     return manifest
+
+
+def put_in_place(model: str, released: str) -> None:
+    """For ``make train-default``: a model with results takes the place of the released one, all of it or nothing."""
+    from training.export import beside, refuse_foreign  # loads torch, which cards do without
+
+    manifest, _ = read_model(Path(model))
+    if not manifest.evaluation:
+        raise InputError(f"{model}: not evaluated yet; give `pilotfish card` the results first")
+    refuse_foreign(Path(released))
+    with beside(Path(released)) as draft:
+        shutil.copytree(model, draft, dirs_exist_ok=True)
 
 
 def evaluation_of(manifest: Manifest, results: Path) -> tuple[EvaluationRow, ...]:
@@ -57,4 +70,5 @@ def _row(result: Mapping[str, Any]) -> EvaluationRow:
         difference_percent=percent,
         ci95_percent=(percent - half, percent + half),
         answered_share=result["answered_share"],
+        **{key: result[key] for key in WORLD},
     )

@@ -25,12 +25,13 @@ from models.manifest import RELEASED, read_manifest, sha256_of
 from models.onnx_scorer import OnnxScorer
 from training.as_served import AsServed, ByGpus, Distortion
 from training.play import choose
-from training.thesis_agents import AGENTS, thesis_scorer, trained_for
+from training.thesis_agents import AGENTS, path_of, thesis_scorer, trained_for
 
 Kind = Literal["heuristic", "linear", "linear_own", "thesis", "model", "released"]
 
 RELEASED_NAME = "policy"  # what the sidecar serves: the default model, and the one for GPUs where pods ask for them
 DEFAULT_FOLDER, GPU_FOLDER = RELEASED / "default", RELEASED / "gpu"
+THESIS_SCENARIOS = ("deployments", "microservices", "bursts", "edge", "overload")  # what `pilotfish thesis` releases
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +89,21 @@ def baselines() -> list[Contestant]:
 
     The linear scorer tuned for one scenario alone is shown beside: no single model has to beat one for each world.
     """
-    found = [Contestant(name, "heuristic", name, baseline=True) for name in SCORERS]
-    if LINEAR_WEIGHTS.is_file():
-        found.append(Contestant("linear", "linear", MIX, baseline=True))
-        found.append(Contestant("linear_own", "linear_own", "", baseline=False))
-    return found + [Contestant(f"thesis_{name}", "thesis", name, baseline=True) for name in AGENTS]
+    _refuse_missing()
+    return [
+        *(Contestant(name, "heuristic", name, baseline=True) for name in SCORERS),
+        Contestant("linear", "linear", MIX, baseline=True),
+        Contestant("linear_own", "linear_own", "", baseline=False),
+        *(Contestant(f"thesis_{name}", "thesis", name, baseline=True) for name in AGENTS),
+    ]
+
+
+def _refuse_missing() -> None:
+    """A released file that is gone must not be one baseline less: the model would look better than it is."""
+    thesis = [path_of(name, scenario) for scenario in THESIS_SCENARIOS for name in AGENTS]
+    for path in (LINEAR_WEIGHTS, *thesis):
+        if not path.is_file():
+            raise InputError(f"{path}: no such file; it comes with Pilotfish and holds a baseline: copy it again")
 
 
 def _named(name: str) -> Contestant:

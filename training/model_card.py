@@ -1,10 +1,16 @@
-"""MODEL_CARD.md: what a person must know before trusting a model, made from its manifest and nothing else."""
+"""MODEL_CARD.md: what a person must know before trusting a model, made from its manifest.
+
+Only one line looks at this version of Pilotfish too: whether the results are of the worlds that it simulates now.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from envs.rewards import DIGEST as WEIGHTS_DIGEST
+from envs.workloads.scenario import load_scenario, scenario_names
+from envs.workloads.synthetic import GENERATOR_VERSION
 from models.manifest import (
     CARD_FILE,
     MANIFEST_FILE,
@@ -12,6 +18,7 @@ from models.manifest import (
     EvaluationRow,
     FeatureRange,
     Manifest,
+    same_world,
     write_beside,
     write_manifest,
 )
@@ -73,7 +80,37 @@ def _evaluation(manifest: Manifest) -> str:
         + "On seeds that training never saw, against the best of all baselines, on the same arrivals; below zero the"
         + " model is cheaper. Answered: the share of decisions that the model itself took, not the ladder below it.\n\n"
         + _table(header, [_evaluation_row(row) for row in manifest.evaluation])
+        + _other_worlds(manifest.evaluation)
     )
+
+
+def _other_worlds(rows: Sequence[EvaluationRow]) -> str:
+    """One line where there is something to say."""
+    others = [f"`{row.scenario}` ({_world(row)})" for row in rows if not of_present_world(row)]
+    if not others:
+        return ""
+    return (
+        "\n\n**Not of the worlds of this version** (generator"
+        f" {GENERATOR_VERSION}, weights {WEIGHTS_DIGEST}, its own scenarios): {', '.join(others)}."
+        " What is measured now does not compare with these costs: evaluate again."
+    )
+
+
+def _world(row: EvaluationRow) -> str:
+    if row.generator_version is None:
+        return "not recorded"
+    return f"generator {row.generator_version}, weights {row.weights_digest}, scenario {row.scenario_digest}"
+
+
+def of_present_world(row: EvaluationRow) -> bool:
+    """Whether this version would play the same; of somebody's own scenario only generator and weights can be told."""
+    shipped = row.scenario in scenario_names()
+    facts = {
+        "scenario_digest": load_scenario(row.scenario).digest() if shipped else row.scenario_digest,
+        "generator_version": GENERATOR_VERSION,
+        "weights_digest": WEIGHTS_DIGEST,
+    }
+    return same_world(row.model_dump(), facts)
 
 
 def _evaluation_row(row: EvaluationRow) -> tuple[str, ...]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from envs.workloads.scenario import Scenario
 from training.ablations import Ablated, ablate
-from training.bound_study import Study, read_headroom, study
+from training.bound_study import Study, of_this_world, read_headroom, study
 from training.comparison import Comparison
 from training.contestants import Contestant
 from training.evaluate import Exam
@@ -28,6 +28,7 @@ class Evidence:
     sweeps: Sequence[Sweep] = ()
     study: Study | None = None
     headroom: dict[str, dict[str, Any]] = field(default_factory=dict)
+    elsewhere: frozenset[str] = frozenset()  # scenarios whose headroom is of another world than is played
 
 
 def gather(comparisons: Sequence[Comparison], worlds: Sequence[Scenario], exam: Exam) -> Evidence:
@@ -39,7 +40,17 @@ def gather(comparisons: Sequence[Comparison], worlds: Sequence[Scenario], exam: 
     swept = [each for each in main_rivals(comparisons[number]) if each.kind not in ("linear_own", "thesis")]
     sweeps = [sweep(swept, worlds[number], few) for sweep in (by_load, by_nodes, by_delay)]
     contestants = [each for each in comparisons[0].contestants if each.plays("tiny")]
-    return Evidence(comparisons, exam, ablated, sweeps, study(contestants, exam), read_headroom())
+    headroom = read_headroom()
+    return Evidence(
+        comparisons, exam, ablated, sweeps, study(contestants, exam), headroom, measured_elsewhere(headroom, worlds)
+    )
+
+
+def measured_elsewhere(headroom: Mapping[str, Mapping[str, Any]], worlds: Sequence[Scenario]) -> frozenset[str]:
+    """Scenarios whose headroom is of another generator, other weights, or of the scenario as it was."""
+    return frozenset(
+        each.name for each in worlds if each.name in headroom and not of_this_world(headroom[each.name], each)
+    )
 
 
 def main_rivals(comparison: Comparison) -> list[Contestant]:

@@ -16,6 +16,7 @@ from training.evaluation_tables import SHORT, difference_cells, label, verdict
 from training.report_evidence import Evidence, main_rivals
 from training.statistics import half_width_95
 
+OTHER_WORLD = "another world"
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; color: #1b1f24; max-width: 1180px; margin: 2em auto; padding: 0 1em; }
 h1 { font-size: 1.7em; } h2 { margin-top: 2.2em; border-bottom: 1px solid #d0d7de; padding-bottom: .2em; }
@@ -80,22 +81,27 @@ def _summary(evidence: Evidence) -> str:
         if not each.baselines:
             continue
         best = each.best_baseline
-        row = evidence.headroom.get(each.scenario)
-        cost = f"{each.outcomes[each.model].cost.mean():.2f}"
+        cost, of_best = (f"{each.outcomes[name].cost.mean():.2f}" for name in (each.model, best))
         sure = "yes" if each.below_every_baseline else "no"
         percent = difference_cells(each.to(best))[1]
-        rows.append(
-            [each.scenario, cost, best, f"{each.outcomes[best].cost.mean():.2f}", percent, sure, _attainable(row)]
-        )
+        rows.append([each.scenario, cost, best, of_best, percent, sure, _attainable(evidence, each.scenario)])
     words = "".join(f"<p><b>{escape(each.scenario)}</b>: {escape(verdict(each))}</p>" for each in evidence.comparisons)
     return table(header, rows) + words
 
 
-def _attainable(row: dict[str, float] | None) -> str:
+def _attainable(evidence: Evidence, scenario: str) -> str:
     """On its own episodes, which may not be these."""
+    row = evidence.headroom.get(scenario)
     if row is None:
         return "not measured"
-    return f"{row['attainable_cost']:.2f} of {row['best_cost']:.2f}" + ("" if has_headroom(row) else " (not sure)")
+    said = f"{row['attainable_cost']:.2f} of {row['best_cost']:.2f}" + ("" if has_headroom(row) else " (not sure)")
+    return said + _elsewhere(evidence, scenario)
+
+
+def _elsewhere(evidence: Evidence, scenario: str) -> str:
+    if scenario not in evidence.elsewhere:
+        return ""
+    return f" ({OTHER_WORLD}: generator {evidence.headroom[scenario]['generator_version']})"
 
 
 def _scenario(comparison: Comparison) -> str:
@@ -183,12 +189,13 @@ def _bounds(evidence: Evidence) -> Iterable[str]:
     if shown:
         yield note(
             "Rollouts (docs/headroom.md), on episodes of their own: attainable knows what a sidecar knows,"
-            " clairvoyant the true future."
+            f" clairvoyant the true future. A row of {OTHER_WORLD} was measured before scenario, generator or weights"
+            " changed: its dollars do not compare with those above."
         )
         header = ["scenario", "best baseline", "its USD/h", "attainable", "clairvoyant", "episodes"]
         rows = []
         for name in shown:
             row = evidence.headroom[name]
             costs = [f"{row[key]:.2f}" for key in ("best_cost", "attainable_cost", "clairvoyant_cost")]
-            rows.append([name, row["best_baseline"], *costs, str(row["episodes"])])
+            rows.append([name + _elsewhere(evidence, name), row["best_baseline"], *costs, str(row["episodes"])])
         yield table(header, rows)

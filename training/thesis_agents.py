@@ -37,7 +37,7 @@ AGENTS = ("document", "dqn")
 FOLDER = Path(__file__).parent.parent / "models" / "released" / "thesis"
 
 RATE_SCALE_MBPS = 100.0
-# Requests, expected use, siblings, latency and price: what our best heuristics read. All 35 would be ten times the
+# Requests, expected use, siblings, latency and price: what our best heuristics read. All 44 would be ten times the
 # weights for what 500,000 steps can teach.
 DQN_FEATURES = (
     "cpu_requested_ratio",

@@ -12,11 +12,13 @@ from agent.errors import InputError
 from benchmarks import policy
 from benchmarks.bars import goals
 from envs.dynamics.costs import TERM, TERMS
+from envs.workloads.scenario import load_scenario
 from training.comparison import Comparison
 from training.contestants import Contestant
 from training.episodes import Outcome
 from training.play import Played
 from training.sampling import BINS, Sampled
+from training.worlds import provenance
 
 
 def outcome(costs: list[float], lost_gb: float = 0.0, answered: int = 100) -> Outcome:
@@ -73,8 +75,9 @@ def row(scenario: str, **changes: object) -> dict:
     return {**facts, "seed": 0, "scenario_digest": "old", "generator_version": 0, "weights_digest": "", **changes}
 
 
-def test_headroom_of_another_world_is_compared_by_percentages(found, monkeypatch):
-    rows = {"microservices": row("microservices"), "b": row("b", attainable_ci95=9.0)}
+@pytest.mark.parametrize("facts", [{"seed": 1_000_123}, provenance(load_scenario("microservices"), 0)])
+def test_headroom_of_another_world_or_of_seen_episodes_is_compared_by_percentages(found, monkeypatch, facts):
+    rows = {"microservices": row("microservices") | facts, "b": row("b", attainable_ci95=9.0)}
     monkeypatch.setattr(policy, "read_headroom", lambda: rows)
     one = Comparison({"scenario": "microservices"}, found[0].contestants, found[0].outcomes)
     bar = policy._headroom(found[0].contestants[0], [one, found[1]])
@@ -84,9 +87,6 @@ def test_headroom_of_another_world_is_compared_by_percentages(found, monkeypatch
 
 
 def test_headroom_of_this_world_is_compared_on_its_own_episodes(found, monkeypatch):
-    from envs.workloads.scenario import load_scenario
-    from training.worlds import provenance
-
     seed = 1_000_123
     facts = provenance(load_scenario("microservices"), seed)
     asked = []

@@ -10,11 +10,12 @@ import pytest
 
 from agent.features import encode
 from envs.dynamics.world import World
-from envs.workloads.scenario import load_scenario
-from envs.workloads.synthetic import make_tape
-from models.manifest import CARD_FILE, MANIFEST_FILE, MODEL_FILE, RELEASED, read_model
+from envs.workloads.scenario import load_scenario, scenario_names
+from envs.workloads.synthetic import GENERATOR_VERSION, make_tape
+from models.manifest import CARD_FILE, MANIFEST_FILE, MODEL_FILE, RELEASED, read_manifest, read_model
 from models.onnx_scorer import OnnxScorer
-from training.model_card import model_card
+from training.config import load_config
+from training.model_card import model_card, of_present_world
 
 FOLDERS = sorted(path.parent for path in RELEASED.glob(f"*/{MANIFEST_FILE}"))
 WORLDS = {"default": "microservices", "gpu": "gpu"}
@@ -37,6 +38,15 @@ def test_the_card_is_made_from_the_manifest(folder):
     card = (folder / CARD_FILE).read_text(encoding="utf-8")
     assert card == model_card(read_model(folder)[0]), "pilotfish card makes it again"
     assert "Not evaluated yet" not in card
+
+
+def test_the_default_model_is_of_the_present_configuration_generator_and_worlds():
+    """What changes any of them makes `make train-default` necessary, or at least its evaluation and card."""
+    manifest = read_manifest(RELEASED / "default")
+    assert manifest.training.config_digest == load_config("default").digest()
+    assert manifest.training.generator_version == GENERATOR_VERSION
+    assert {row.scenario for row in manifest.evaluation} == set(scenario_names())
+    assert [row.scenario for row in manifest.evaluation if not of_present_world(row)] == []
 
 
 def test_it_answers_nearly_every_pod_of_a_simulated_cluster(folder):

@@ -5,7 +5,18 @@ import pytest
 
 from agent.errors import InputError
 from agent.features import SCHEMA_VERSION
-from models.manifest import MANIFEST_FILE, MODEL_FILE, FeatureRange, read_manifest, read_model, write_manifest
+from models.manifest import (
+    MANIFEST_FILE,
+    MODEL_FILE,
+    WORLD,
+    FeatureRange,
+    read_manifest,
+    read_model,
+    same_world,
+    write_manifest,
+)
+
+FACTS = {"scenario_digest": "5ce9a710", "generator_version": 3, "weights_digest": "0ddba11"}
 
 
 @pytest.fixture
@@ -101,6 +112,23 @@ def test_a_missing_folder_is_named(tmp_path):
 def test_a_manifest_that_is_no_object_is_refused(folder):
     (folder / MANIFEST_FILE).write_text("[]")
     assert "must be a JSON object" in refusal(read_manifest, folder)
+
+
+def test_a_row_of_results_older_than_its_world_s_keys_is_read(folder):
+    row = {"scenario": "bursts", "episodes": 2, "seed": 0, "cost_usd_per_hour": 8.0, "best_other": "linear"}
+    row |= {"best_other_usd_per_hour": 10.0, "difference_percent": -20.0, "ci95_percent": [-22.0, -18.0]}
+    changed(folder, evaluation=[row, row | FACTS])
+    old, new = read_manifest(folder).evaluation
+    assert old.generator_version is None
+    assert not same_world(old.model_dump(), FACTS)
+    assert same_world(new.model_dump(), FACTS)
+
+
+@pytest.mark.parametrize("key", WORLD)
+def test_another_scenario_generator_or_weights_is_another_world(key):
+    assert same_world(FACTS | {"seed": 7}, FACTS)
+    assert not same_world(FACTS | {key: "other"}, FACTS)
+    assert not same_world({name: value for name, value in FACTS.items() if name != key}, FACTS)
 
 
 @pytest.mark.parametrize("values", [(1, 0, 2, 3), (0, 2, 1, 3), (0, 1, 3, 2), (0, 1, 2, float("nan"))])

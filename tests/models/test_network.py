@@ -16,10 +16,15 @@ MISSING = NODE_COLUMN["metric_missing"]
 State = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
-def network(prior: np.ndarray | None = None) -> NodeScorer:
+HEADS = [1, 3]  # without specialists, and with: the softmax over one head hides whatever its gate does
+
+
+def network(heads: int = 1) -> NodeScorer:
+    """As a trained one, which does not end in zeros; its gate is neither even nor the same for all clusters."""
     torch.manual_seed(5)
-    scorer = NodeScorer(32, prior)
-    torch.nn.init.normal_(scorer.score.weight)  # a trained one does not end in zeros
+    scorer = NodeScorer(32, np.random.default_rng(5).normal(size=(heads, len(NODE_FEATURES))))
+    for layer in (scorer.score, scorer.gate):
+        torch.nn.init.normal_(layer.weight)
     return scorer.eval()
 
 
@@ -32,25 +37,36 @@ def state(nodes: int, clusters: int = 3, seed: int = 0) -> State:
     return features * mask[..., None], torch.rand(clusters, len(POD_FEATURES), generator=generator), mask
 
 
+@pytest.mark.parametrize("heads", HEADS)
 @pytest.mark.parametrize("nodes", [1, 2, 20, 500, 5000])
-def test_permuting_nodes_permutes_scores(nodes: int) -> None:
-    scorer, (features, pod, mask) = network(), state(nodes)
+def test_permuting_nodes_permutes_scores(nodes: int, heads: int) -> None:
+    scorer, (features, pod, mask) = network(heads), state(nodes)
     order = torch.randperm(nodes, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         scores, permuted = scorer(features, pod, mask), scorer(features[:, order], pod, mask[:, order])
     torch.testing.assert_close(permuted, scores[:, order], atol=1e-6, rtol=1e-6)
 
 
-def test_an_infeasible_node_more_changes_nothing() -> None:
-    scorer, (features, pod, mask) = network(), state(12)
+@pytest.mark.parametrize("heads", HEADS)
+def test_an_infeasible_node_more_changes_nothing(heads: int) -> None:
+    scorer, (features, pod, mask) = network(heads), state(12)
     more = torch.cat([features, torch.full((3, 1, features.shape[2]), 9.0)], dim=1)
     wider = torch.cat([mask, torch.zeros(3, 1, dtype=torch.bool)], dim=1)
     with torch.no_grad():
         torch.testing.assert_close(scorer(more, pod, wider)[:, :12], scorer(features, pod, mask), atol=1e-6, rtol=1e-6)
 
 
-def test_another_candidate_is_taken_note_of() -> None:
-    scorer, (features, pod, mask) = network(), state(12)
+def test_a_gate_weighs_the_heads_for_each_cluster() -> None:
+    with torch.no_grad():
+        heads = network(3).embed(*state(12, clusters=50)).heads
+    torch.testing.assert_close(heads.sum(dim=-1), torch.ones(50))
+    assert len(set(heads.argmax(dim=-1).tolist())) > 1
+    assert heads.amax(dim=-1).min() < 0.99
+
+
+@pytest.mark.parametrize("heads", HEADS)
+def test_another_candidate_is_taken_note_of(heads: int) -> None:
+    scorer, (features, pod, mask) = network(heads), state(12)
     changed = features.clone()
     changed[:, 0] += 5.0
     with torch.no_grad():

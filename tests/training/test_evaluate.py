@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +21,14 @@ from envs.rewards import DIGEST, WEIGHTS
 from envs.workloads.scenario import load_scenario
 from training.comparison import HARM_TERMS, Comparison, difference, harms
 from training.config import FIRST_HELD_OUT_SEED
-from training.contestants import Contestant
+from training.contestants import THESIS_SCENARIOS, Contestant
+from training.dqn import SCENARIOS
 from training.episodes import Outcome, joined, pieces_of, play_piece
 from training.evaluate import Exam, compare, line_up
 from training.evaluation_tables import verdict
 from training.play import Played
 from training.sampling import BINS, Sampled
+from training.thesis_agents import FOLDER, path_of
 
 pytestmark = pytest.mark.timeout(400)  # the first to run waits until numba has compiled the simulator
 
@@ -83,10 +87,12 @@ def test_json_has_one_object_for_each_scenario_with_every_baseline(rows, scenari
     found = rows("least_allocated", "--scenario", scenario, "--scenario", "deployments", "--episodes", 2)
     assert [row["scenario"] for row in found] == ["small", "deployments"]
     for row in found:
-        assert set(SCORERS) <= set(row["policies"])
+        assert {*SCORERS, "linear"} <= set(row["policies"])
         assert (row["model"], row["episodes"], row["seed"]) == ("least_allocated", 2, FIRST_HELD_OUT_SEED)
         assert row["weights_digest"] == DIGEST
     assert found[1]["scenario_digest"] == load_scenario("deployments").digest()
+    others = {name: policy["baseline"] for name, policy in found[1]["policies"].items() if name not in SCORERS}
+    assert others == {"linear": True, "linear_own": False, "thesis_document": True, "thesis_dqn": True}
 
 
 def test_every_policy_has_its_terms_in_dollars_and_the_paired_difference(rows, scenario):
@@ -206,6 +212,27 @@ def test_the_model_comes_first_and_is_not_its_own_baseline():
     names = [each.name for each in contestants]
     assert len(names) == len(set(names))
     assert not contestants[0].baseline
+
+
+def test_the_agents_of_the_thesis_play_where_they_were_trained():
+    agents = [each for each in line_up([]) if each.kind == "thesis"]
+    assert [each.name for each in agents] == ["thesis_document", "thesis_dqn"]
+    for each in agents:
+        assert tuple(name for name in SCENARIOS if each.plays(name)) == SCENARIOS == THESIS_SCENARIOS
+        assert not each.plays("small")
+
+
+@pytest.mark.parametrize("gone", ["weights.json", "dqn-edge.npz", "document-deployments.npz"])
+def test_a_released_baseline_that_is_missing_is_refused_before_any_work(refused, tmp_path, monkeypatch, gone):
+    """Whatever the scenario: without it the model would only look better."""
+    monkeypatch.setattr("training.evaluate.play_all", None)
+    if gone == "weights.json":
+        monkeypatch.setattr("training.contestants.LINEAR_WEIGHTS", tmp_path / gone)
+    else:
+        agents = shutil.copytree(FOLDER, tmp_path / "thesis")
+        (agents / gone).unlink()
+        monkeypatch.setattr("training.contestants.path_of", partial(path_of, folder=agents))
+    assert f"{gone}: no such file; it comes with Pilotfish" in refused("neutral", "--scenario", "deployments")
 
 
 def outcome(costs: list[float], **terms: float) -> Outcome:

@@ -7,21 +7,29 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+import yaml
 
 from envs.dynamics.costs import TERM, TERMS
+from models.manifest import WORLD
 from training.ablations import ABLATIONS, Ablated
-from training.bound_study import Study
+from training.bound_study import Study, study
 from training.comparison import Comparison, Difference
 from training.contestants import Contestant
 from training.episodes import Outcome
-from training.evaluate import Exam
+from training.evaluate import Exam, run
 from training.play import Played
-from training.report_evidence import Evidence, gather, main_rivals
+from training.report_evidence import Evidence, gather, main_rivals, measured_elsewhere
 from training.report_page import page
 from training.report_plots import MODEL_COLOUR, bars_of, styles
 from training.sampling import BINS, Sampled
-from training.sweeps import Line, Sweep, by_load, by_nodes, loaded, sized
+from training.sweeps import Line, Sweep, by_delay, by_load, by_nodes, loaded, sized
+from training.worlds import limited, provenance
 
+HEADROOM = {"best_baseline": "linear", "best_cost": 1.5, "attainable_cost": 1.1, "attainable_ci95": 0.1}
+HEADROOM |= {"clairvoyant_cost": 0.8, "episodes": 20, "generator_version": 2, "most_nodes": 4, "seed": 1_000_000}
+PLOTS = ("cost by term", "NIC utilisation, cumulative")
+PLOTS += ("cost against load", "cost against number of nodes", "cost against age of the metrics")
+MARK = "(another world: generator 2)"
 NAMES = ("policy", "least_allocated", "linear", "linear_own", "random")
 
 
@@ -45,13 +53,15 @@ def comparison() -> Comparison:
 
 @pytest.fixture(scope="module")
 def shown(comparison) -> str:
+    return shown_with(comparison)
+
+
+def shown_with(comparison: Comparison, elsewhere: frozenset[str] = frozenset()) -> str:
     lines = (Line("policy", (1.0, 2.0), (0.1, 0.1)), Line("linear", (1.5, 2.5), (0.1, 0.1)))
     sweep = Sweep("bursts: cost against load", (0.3, 0.6), "requests over capacity", "USD/h", lines)
     ablated = [Ablated("bursts", each, Difference(0.4, 0.1, 40.0, 10.0)) for each in ABLATIONS]
     bound = Study(5, 1, 21.0, 0.8, 5, {"policy": (1.0, 0.2, 0.05)})
-    headroom = {"best_baseline": "linear", "best_cost": 1.5, "attainable_cost": 1.1, "attainable_ci95": 0.1}
-    headroom |= {"clairvoyant_cost": 0.8, "episodes": 20}
-    return page(Evidence([comparison], Exam(episodes=3), ablated, [sweep], bound, {"bursts": headroom}))
+    return page(Evidence([comparison], Exam(episodes=3), ablated, [sweep], bound, {"bursts": HEADROOM}, elsewhere))
 
 
 def test_the_page_needs_no_other_file_and_no_network(shown):
@@ -88,6 +98,22 @@ def test_tables_plots_ablations_and_bounds_are_there(shown):
     assert "nan" not in re.sub(r"<svg.*?</svg>", "", shown, flags=re.DOTALL).lower()
 
 
+def test_headroom_is_of_this_world_if_scenario_generator_and_weights_are(small):
+    """Rows of a scenario cut to fewer nodes are of the scenario as it was cut."""
+    for most_nodes in (2, 4):
+        row = provenance(limited(small, most_nodes), 1_000_000) | {"most_nodes": most_nodes}
+        assert measured_elsewhere({"small": row, "bursts": row}, [small]) == frozenset()
+        for key in WORLD:
+            assert measured_elsewhere({"small": row | {key: "other"}}, [small]) == {"small"}
+
+
+def test_headroom_of_another_world_is_marked_wherever_it_is_shown(comparison, shown):
+    marked = shown_with(comparison, frozenset({"bursts"}))
+    assert MARK not in shown
+    assert f"<td>1.10 of 1.50 {MARK}</td>" in marked
+    assert f"<td>bursts {MARK}</td>" in marked
+
+
 def test_names_are_escaped(comparison):
     odd = Contestant("<b>&", "heuristic", "x", baseline=False)
     outcomes = {"<b>&": outcome(1.0), "random": outcome(2.0)}
@@ -121,6 +147,42 @@ def test_a_sweep_has_a_mean_and_an_interval_for_each_step_and_policy(small):
     assert 0 < by.lines[0].mean[0] < by.lines[0].mean[1]
     per_node = by_nodes([fair], small, Exam(episodes=2), (4, 8)).lines[0].mean
     assert 0.3 < per_node[1] / per_node[0] < 3.0
+
+
+@pytest.mark.timeout(400)
+def test_the_sweep_of_delays_makes_metrics_late(small):
+    """Who reads metrics decides otherwise then; who reads requests does not notice."""
+    names = ("expected_utilisation", "least_allocated")
+    contestants = [Contestant(name, "heuristic", name, baseline=True) for name in names]
+    by = by_delay(contestants, small, Exam(episodes=3, seed=3), (0.0, 60.0))
+    assert by.steps == (0.0, 60.0)
+    fresh, late = by.lines[0].mean
+    assert fresh != late
+    assert by.lines[1].mean[0] == by.lines[1].mean[1] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_command_writes_a_report_with_all_plots_and_ablations(small, model_folder, tmp_path, monkeypatch):
+    scenario, report = tmp_path / "small.yaml", tmp_path / "report.html"
+    scenario.write_text(yaml.safe_dump(small.model_dump(mode="json")))
+    monkeypatch.setattr("training.report_evidence.by_nodes", lambda *given: by_nodes(*given, (4, 8)))
+    monkeypatch.setattr("training.report_evidence.study", lambda *given: study(*given, worlds=2))
+    monkeypatch.setattr("training.bound_study.SECONDS_FOR_EACH", 1.0)
+    monkeypatch.setattr("training.report_evidence.read_headroom", lambda: {"small": HEADROOM})
+    run([str(model_folder)], scenarios=[str(scenario)], exam=Exam(episodes=2), as_json=True, report=report)
+    text = report.read_text(encoding="utf-8")
+    assert [title for title in PLOTS if f"<!-- small: {title} -->" not in text] == []
+    assert text.count("<svg") == len(PLOTS)
+    assert re.findall(r"<th>([^<]+)</th>", section(text, "Ablations"))[1:] == [each.name for each in ABLATIONS]
+    assert len(re.findall(r"<td>[-+][\d.]+ ± [\d.]+</td>", section(text, "Ablations"))) == len(ABLATIONS)
+    assert "<td>bound</td>" in section(text, "Bounds")
+    assert f"<td>small {MARK}</td>" in section(text, "Bounds")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "small.yaml"]
+
+
+def section(text: str, heading: str) -> str:
+    return text.partition(f"<h2>{heading}</h2>")[2].partition("<h2>")[0]
 
 
 @pytest.mark.slow
