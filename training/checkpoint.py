@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from agent.errors import InputError
 from agent.features import SCHEMA_VERSION
 from models.network import NodeScorer
 from training.config import TrainConfig, parse_config
+from training.worlds import Origin
 
 FORMAT = 1
 
@@ -30,6 +31,8 @@ class Checkpoint:
     decisions: int
     minutes: float
     best: float  # relative cost of the best evaluation so far
+    since_best: int  # evaluations since then
+    origin: Origin | None  # of the worlds; None: synthetic
 
     @property
     def priors(self) -> FloatArray:
@@ -49,6 +52,7 @@ def save_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
         "config": checkpoint.config.model_dump_json(),
+        "origin": None if checkpoint.origin is None else asdict(checkpoint.origin),
         **{name: getattr(checkpoint, name) for name in _FACTS},
     }
     torch.save(content, beside)
@@ -69,7 +73,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
             f"{path}: made for feature schema {content.get('schema_version')}, this is {SCHEMA_VERSION}: train again"
         )
     config = parse_config(json.loads(content["config"]), str(path))
-    return Checkpoint(config, **{name: content[name] for name in _FACTS})
+    content = _BEFORE | content
+    origin = None if content["origin"] is None else Origin(**content["origin"])
+    return Checkpoint(config, origin=origin, **{name: content[name] for name in _FACTS})
 
 
-_FACTS = ("scorer", "policy", "optimizer", "updates", "decisions", "minutes", "best")
+_FACTS = ("scorer", "policy", "optimizer", "updates", "decisions", "minutes", "best", "since_best")
+_BEFORE: dict[str, Any] = {"since_best": 0, "origin": None}  # older checkpoints have neither

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from agent.errors import InputError
+
 app = typer.Typer()
 record_app = typer.Typer(name="record", no_args_is_help=True, help="Recordings of a cluster: what the sidecar writes.")
 app.add_typer(record_app)
@@ -134,6 +136,7 @@ def train(
 ) -> None:
     """Learn a policy in simulated clusters, or on a real one."""
     if live:
+        _refuse_with_live(scenario=scenario, traces=traces, steps=steps, minutes=minutes, seed=seed)
         from training.live_train import run_from_options
 
         options = {"cluster": {"kubeconfig": kubeconfig}, "prometheus": {"address": prometheus}}
@@ -153,6 +156,12 @@ def train(
         resume=resume,
         as_json=as_json,
     )
+
+
+def _refuse_with_live(**options: object) -> None:
+    given = [f"--{name}" for name, value in options.items() if value not in (None, [])]
+    if given:
+        raise InputError(f"no option of --live: {', '.join(given)}; it ends after --pods, the rest is in its --config")
 
 
 @app.command()

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from agent.errors import InputError
 from agent.heuristics.registry import SCORERS
 from envs.workloads.scenario import Scenario, load_scenario
+from models.linear import vector_names
 from training.worlds import limited, with_peak
 
 FOLDER = Path(__file__).parent / "configs"
@@ -52,6 +53,14 @@ class Network(Part):
     )
     sharpness: Positive = Field(0.5, description="how far the first policy trusts that scorer: its scores times this")
 
+    @field_validator("prior")
+    @classmethod
+    def released(cls, name: str) -> str:
+        choices = (NONE, *vector_names())
+        if name not in choices:
+            raise ValueError(f"unknown linear scorer {name!r}: choose from {', '.join(choices)}")
+        return name
+
 
 class Credit(Part):
     """How a decision is judged."""
@@ -86,7 +95,7 @@ class Watching(Part):
     baselines: list[str] = Field(
         ["expected_utilisation", "least_allocated", "most_allocated", "network_overhead"],
         min_length=1,
-        description="heuristics to compare with; the linear scorer is always there if it is released",
+        description="heuristics to compare with, beside expected_utilisation; the linear mix too, unless prior is none",
     )
     patience: int | None = Field(None, ge=1, description="stop after so many evaluations without a better one")
 

@@ -2,7 +2,8 @@
 
 stable-baselines3 collects a fixed number of steps and discounts them by one number. Here an update plays every
 scenario's tapes to their end, each by a group of clusters, and judges a decision by what it made of its pod compared
-with what the rest of the group made of the same pod (training.advantages). The update itself is MaskablePPO's own.
+with what the rest of the group made of the same pod (training.advantages). The update is PPO's clipped one, but over
+all nodes of a decision; of MaskablePPO remain the loop of `learn`, the schedule of the learning rate and the log.
 
 All randomness of an update comes from the seed and its number, so a run that was interrupted goes on as if it had not.
 """

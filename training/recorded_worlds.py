@@ -40,6 +40,7 @@ from envs.workloads.tape import RING, Tape
 from training.config import FIRST_HELD_OUT_SEED, TrainConfig, World
 from training.group_tapes import TapeMaker
 from training.recorded_cluster import RecordedCluster, read_cluster
+from training.worlds import Origin, check_same, open_traces, origin_at, origin_of, tape_maker
 
 HELD_OUT_SHARE = 0.25  # of the moments at which a stretch can begin
 LONGEST_S = 900.0  # of an episode
@@ -56,7 +57,7 @@ def recorded_scenario(path: Path) -> tuple[Scenario, TapeMaker]:
     """The twin of a recording, and the maker of its tapes: ``make(scenario, seed, number)``."""
     cluster = read_cluster(path)
     scenario = _roomy(_twin(path.resolve().name, cluster), cluster)
-    return scenario, RecordedTapes(cluster)
+    return scenario, RecordedTapes(cluster, origin_at("recording", path))
 
 
 def recorded_stack(scenario: Scenario, make: TapeMaker, seed: int, episodes: int) -> Tape:
@@ -71,7 +72,7 @@ def recorded_config(path: Path, out: Path, base: TrainConfig, groups: int = 12) 
     """
     scenario, make = recorded_scenario(path)
     out.mkdir(parents=True, exist_ok=True)
-    twin = out / f"{scenario.name}.yaml"
+    twin = out.resolve() / f"{scenario.name}.yaml"
     twin.write_text(yaml.safe_dump(scenario.model_dump(mode="json"), sort_keys=False), encoding="utf-8")
     nodes = max(base.most_nodes, int(scenario.nodes.count.high))  # a recording cannot be cut to fewer nodes
     world = World(scenario=str(twin), groups=groups)
@@ -79,11 +80,24 @@ def recorded_config(path: Path, out: Path, base: TrainConfig, groups: int = 12) 
     return base.model_copy(update=update), make
 
 
+def tapes_again(before: Origin | None) -> TapeMaker:
+    """The maker of the tapes that a run began with; refused if what they are made of is gone or has changed."""
+    if before is None:
+        return make_tape
+    path = Path(before.path)
+    if not path.exists():
+        raise InputError(f"{before}, which the run began with, is gone; put it back, or begin anew")
+    make = recorded_scenario(path)[1] if before.option == "recording" else tape_maker(open_traces(path))
+    check_same(before, origin_of(make))
+    return make
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedTapes:
     """Makes tapes of one recording; the same for the same scenario, seed and number."""
 
     cluster: RecordedCluster
+    origin: Origin
 
     def __call__(self, scenario: Scenario, seed: int, number: int) -> Tape:
         rng = np.random.default_rng(np.random.SeedSequence((seed, number), spawn_key=(1,)))

@@ -16,8 +16,10 @@ from training.checkpoint import Checkpoint, load_checkpoint
 from training.config import TrainConfig
 from training.export import ModelFacts, export
 from training.feature_ranges import FeatureRecorder, Recording, widest
+from training.group_tapes import TapeMaker
 from training.play import play
 from training.ppo import TrainingWorld, make_stack
+from training.recorded_worlds import tapes_again
 from training.specialists import Told, with_specialists
 from training.watching import NetworkScorer
 
@@ -54,9 +56,9 @@ def release(
     return folder
 
 
-def worlds_of(config: TrainConfig) -> list[TrainingWorld]:
+def worlds_of(config: TrainConfig, make: TapeMaker) -> list[TrainingWorld]:
     return [
-        TrainingWorld(scenario, 1, 1.0, own_head_decisions=world.own_head)
+        TrainingWorld(scenario, 1, 1.0, make, own_head_decisions=world.own_head)
         for scenario, world in zip(config.scenarios(), config.worlds, strict=True)
     ]
 
@@ -64,8 +66,9 @@ def worlds_of(config: TrainConfig) -> list[TrainingWorld]:
 def run(checkpoint: Path, out: Path) -> None:
     """``pilotfish export``: the model of a checkpoint."""
     loaded = load_checkpoint(checkpoint)
+    worlds = worlds_of(loaded.config, tapes_again(loaded.origin))
     with Console(stderr=True).status("exporting") as status:
-        folder = release(loaded, worlds_of(loaded.config), out, told=status.update)
+        folder = release(loaded, worlds, out, told=status.update)
     typer.echo(f"wrote {folder}")
 
 

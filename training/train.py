@@ -25,10 +25,10 @@ from training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from training.config import NONE, TrainConfig, load_config
 from training.group_tapes import TapeMaker
 from training.ppo import EpisodicPPO, TrainingWorld, make_stack
-from training.recorded_worlds import recorded_config
+from training.recorded_worlds import recorded_config, recorded_scenario, tapes_again
 from training.release import release
 from training.watching import Metrics, Watch, watch
-from training.worlds import open_traces, tape_maker
+from training.worlds import Origin, check_same, open_traces, origin_of, tape_maker
 
 CHECKPOINT, BEST, MODEL = "checkpoint.pt", "best.pt", "model"
 
@@ -49,12 +49,16 @@ def run(
     as_json: bool,
 ) -> None:
     """Read the options, train, say where the model is."""
+    if traces is not None and recording is not None:
+        raise InputError("--traces and --recording make different worlds: give one of them")
     chosen = overridden(load_config(config), scenarios, steps, seed, short=minutes is not None)
-    make = tape_maker(open_traces(traces))
-    if recording is not None:
-        chosen, make = recorded_config(recording, out, chosen)
     if resume:
-        chosen = _as_begun(load_checkpoint(out / CHECKPOINT).config, steps)
+        before = load_checkpoint(out / CHECKPOINT)
+        chosen, make = _as_begun(before.config, steps), _same_tapes(traces, recording, before.origin)
+    elif recording is not None:
+        chosen, make = recorded_config(recording, out, chosen)
+    else:
+        make = tape_maker(open_traces(traces))
     beside = Console(stderr=True)
     with Live(console=beside, refresh_per_second=1, transient=True) as live:
         report = _spoken if as_json else _unspoken
@@ -75,6 +79,8 @@ def train(
     """Train until the decisions, the minutes or the patience are used up; the folder of the exported model."""
     out.mkdir(parents=True, exist_ok=True)
     before = load_checkpoint(out / CHECKPOINT) if resume else None
+    if before is not None:
+        check_same(before.origin, origin_of(make))
     linear = None if config.network.prior == NONE else load_linear(MIX)
     scenarios = config.scenarios()
     numbers = range(config.watching.episodes)
@@ -102,7 +108,7 @@ def train(
     model = EpisodicPPO(worlds, config, first_rule(config.network.prior))
     if before is not None:
         _restore(model, watching, before)
-    session = _Session(watching, out, minutes, before.minutes if before else 0.0, report, live)
+    session = _Session(watching, out, minutes, before, report, live)
     model.set_logger(configure(str(out / "tensorboard"), ["tensorboard"]))
     try:
         left = max(config.decisions - model.num_timesteps, 0)  # stable-baselines3 adds those made before
@@ -122,12 +128,19 @@ class _Session(BaseCallback):
     """Between two updates: look, keep checkpoints, show, and stop when it is time."""
 
     def __init__(
-        self, watching: Watch, out: Path, minutes: float | None, before: float, report: Report, live: Live | None
+        self,
+        watching: Watch,
+        out: Path,
+        minutes: float | None,
+        before: Checkpoint | None,
+        report: Report,
+        live: Live | None,
     ) -> None:
         super().__init__()
         self.watching, self.out, self.limit, self.report, self.live = watching, out, minutes, report, live
         self._began_s = time.monotonic()
-        self._before = before
+        self._before = before.minutes if before else 0.0
+        self._looked = before.updates if before else None  # how much the network had learned at the last look
 
     @property
     def minutes(self) -> float:
@@ -147,8 +160,11 @@ class _Session(BaseCallback):
 
     def look(self) -> None:
         """Compare with the baselines, and keep what is best so far."""
-        model = self._ppo
+        model, since_best = self._ppo, self.watching.since_best
         metrics = self.watching.look(model.scorer, model.num_timesteps, self.minutes)
+        if model.updates == self._looked and not metrics.is_best:
+            self.watching.since_best = since_best  # the same network again, as after --resume: patience counts it once
+        self._looked = model.updates
         for name, value in metrics.by_scenario.items():
             self.logger.record(f"relative_cost/{name}", value)
         self.logger.record("relative_cost/mean", metrics.relative_cost)
@@ -178,6 +194,8 @@ class _Session(BaseCallback):
             decisions=model.num_timesteps,
             minutes=self.minutes,
             best=self.watching.best,
+            since_best=self.watching.since_best,
+            origin=origin_of(model.worlds[0].make),
         )
         save_checkpoint(kept, self.out / name)
 
@@ -207,12 +225,19 @@ def _as_begun(config: TrainConfig, steps: int | None) -> TrainConfig:
     return config if steps is None else config.model_copy(update={"decisions": steps})
 
 
+def _same_tapes(traces: Path | None, recording: Path | None, before: Origin | None) -> TapeMaker:
+    """Those of the run, or those that the options name: ``train`` refuses others."""
+    if recording is not None:
+        return recorded_scenario(recording)[1]
+    return tapes_again(before) if traces is None else tape_maker(open_traces(traces))
+
+
 def _restore(model: EpisodicPPO, watching: Watch, before: Checkpoint) -> None:
     model.scorer.load_state_dict(before.scorer)
     model.policy.load_state_dict(before.policy)
     model.policy.optimizer.load_state_dict(before.optimizer)
     model.updates, model.num_timesteps = before.updates, before.decisions
-    watching.best = before.best
+    watching.best, watching.since_best = before.best, before.since_best
 
 
 def _spoken(metrics: Metrics) -> None:

@@ -90,11 +90,12 @@ def run(
     """Read the options, search, show and keep what was found."""
     from training.train import overridden
 
-    base = overridden(load_config(config), scenarios, steps, None)
+    whole = overridden(load_config(config), scenarios, None, None)
+    base = overridden(whole, [], steps, None)  # of a trial: as many decisions as `steps`, no heads of the worlds' own
     varied = load_space(space, base)
     out.mkdir(parents=True, exist_ok=True)
     trials = search_with_ray(base, varied, search, out, train_one)
-    found = keep(base, trials, out)
+    found = keep(whole, trials, out)
     if as_json:
         typer.echo(json.dumps(found, allow_nan=False))
     else:
@@ -235,16 +236,20 @@ def _trial(result: Any, space: Space) -> Trial:
 
 
 def last_run(reports: list[tuple[int, float]]) -> list[tuple[int, float]]:
-    """A trial that began again after its worker died has reported its first decisions twice: the first time is gone."""
-    begins = [index for index in range(1, len(reports)) if reports[index][0] <= reports[index - 1][0]]
-    return reports[begins[-1] :] if begins else reports
+    """Each report once: a trial whose worker died repeats its last one, or all of them if it began again."""
+    seen: list[tuple[int, float]] = []
+    for decisions, cost in reports:
+        while seen and seen[-1][0] >= decisions:
+            seen.pop()
+        seen.append((decisions, cost))
+    return seen
 
 
 # --- what was found
 
 
 def keep(base: TrainConfig, trials: Sequence[Trial], out: Path) -> dict[str, Any]:
-    """Write the best configuration, the trials and their picture; what ``--json`` shows."""
+    """Write ``base`` with the best values, the trials and their picture; what ``--json`` shows."""
     best = changed(base, trials[0].values)
     text = yaml.safe_dump(best.model_dump(mode="json"), sort_keys=False)
     _write(out / "best.yaml", f"# Found by `pilotfish tune`: relative cost {trials[0].best:.4f}.\n{text}")

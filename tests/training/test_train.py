@@ -121,11 +121,24 @@ def test_minutes_end_a_run_early(tmp_path: Path) -> None:
     assert load_checkpoint(tmp_path / CHECKPOINT).decisions < 10_000
 
 
-def test_patience_ends_a_run_that_gets_no_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(EpisodicPPO, "train", lambda self: None)  # learns nothing
-    watching = {"every": 1, "episodes": 2, "baselines": ["least_allocated"], "patience": 2}
-    train(tiny(decisions=10**9, watching=watching), tmp_path)
-    assert load_checkpoint(tmp_path / CHECKPOINT).updates <= 4
+@pytest.mark.parametrize("interrupted_at", [None, 2])
+def test_patience_ends_a_run_that_gets_no_better_whether_it_is_interrupted_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interrupted_at: int | None
+) -> None:
+    def learn_nothing(self: EpisodicPPO) -> None:
+        if self.updates == interrupted_at:
+            raise KeyboardInterrupt
+
+    watching = {"every": 1, "episodes": 2, "baselines": ["least_allocated"], "patience": 3}
+    config = tiny(decisions=10**9, watching=watching)
+    monkeypatch.setattr(EpisodicPPO, "train", learn_nothing)
+    if interrupted_at is not None:
+        with pytest.raises(InputError, match="--resume"):
+            train(config, tmp_path)
+        monkeypatch.setattr(EpisodicPPO, "train", lambda self: None)
+    train(config, tmp_path, resume=interrupted_at is not None)
+    kept = load_checkpoint(tmp_path / CHECKPOINT)
+    assert (kept.updates, kept.since_best) == (3, 3)
 
 
 @pytest.mark.slow
@@ -165,6 +178,7 @@ def test_what_is_not_a_number_stops_training_with_one_line(tmp_path: Path, monke
         ({**TINY, "worlds": []}, "worlds"),
         ({**TINY, "learning": {"epochs": 0}}, "learning.epochs"),
         ({**TINY, "watching": {"baselines": ["bset_fit"]}}, "choose from"),
+        ({**TINY, "network": {"prior": "mxi"}}, "network.prior: .*'mxi': choose from none, mix, "),
         ({**TINY, "seed": 1_000_000}, "seed"),
     ],
 )

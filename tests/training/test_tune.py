@@ -13,9 +13,24 @@ from typer.testing import CliRunner
 
 import pilotfish
 from agent.errors import InputError
+from tests.training.test_train import tiny
 from training.config import load_config
 from training.search_space import Choices, Range, changed, present
-from training.tune import KEEP, QUIET, RUNGS, Search, Trial, _start, draw, keep, last_run, run, search_with_ray, show
+from training.tune import (
+    KEEP,
+    QUIET,
+    RUNGS,
+    Search,
+    Trial,
+    _start,
+    draw,
+    keep,
+    last_run,
+    run,
+    search_with_ray,
+    show,
+    train_one,
+)
 
 pytestmark = pytest.mark.timeout(400)  # starting Ray is slow on a busy machine
 
@@ -158,6 +173,33 @@ def test_what_a_dead_worker_reported_is_forgotten_where_its_trial_began_again():
     assert last_run([]) == []
 
 
+def test_what_was_reported_before_a_trial_went_on_from_its_checkpoint_is_kept():
+    assert last_run([(0, 1.0), (1, 0.9), (2, 0.8), (2, 0.8), (3, 0.7)]) == [(0, 1.0), (1, 0.9), (2, 0.8), (3, 0.7)]
+    assert last_run([(0, 1.0), (1, 0.9), (2, 0.8), (1, 0.9), (2, 0.7)]) == [(0, 1.0), (1, 0.9), (2, 0.7)]
+
+
+@pytest.mark.slow
+def test_a_trial_whose_worker_died_goes_on_from_its_checkpoint(tmp_path):
+    def reports(folder, dies_after=None) -> list[tuple[int, float]]:
+        seen = []
+
+        def report(metrics) -> None:
+            seen.append((metrics.decisions, metrics.relative_cost))
+            if len(seen) == dies_after:
+                raise RuntimeError("killed")
+
+        if dies_after is None:
+            train_one(tiny(), tmp_path / folder, report)
+        else:
+            with pytest.raises(RuntimeError, match="killed"):
+                train_one(tiny(), tmp_path / folder, report)
+        return seen
+
+    before, after = reports("trial", dies_after=2), reports("trial")
+    assert after[0] == before[-1] != before[0]  # it looks once more where it was, not at the start
+    assert last_run(before + after) == reports("never killed")
+
+
 def test_pictures_are_drawn_with_trials_that_never_began(found, tmp_path):
     draw(found, tmp_path / "trials.png")
     assert [path.name for path in tmp_path.iterdir()] == ["trials.png"]
@@ -188,6 +230,16 @@ def test_options_reach_the_search_and_json_has_the_best(without_ray, tmp_path, c
     assert search.samples == 3
     assert told["best"]["relative_cost"] == 0.8
     assert told["best"]["values"]["learning.first_rate"] == TARGET
+
+
+def test_best_configuration_has_its_own_length_and_heads_not_those_of_a_trial(without_ray, tmp_path):
+    command(tmp_path, as_json=True)
+    (trial, _), own, best = without_ray[0], load_config("default"), load_config(str(tmp_path / "best.yaml"))
+    assert (trial.decisions, trial.worlds[0].own_head) == (9_000, 0)
+    assert best.decisions == own.decisions
+    assert best.worlds == [world for world in own.worlds if world.scenario == "edge"]
+    assert best.worlds[0].own_head > 0
+    assert best.learning.first_rate == TARGET
 
 
 def test_table_shows_every_trial(found, capsys):
