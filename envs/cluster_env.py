@@ -102,7 +102,7 @@ class ClusterEnv(gymnasium.Env[Observation, np.int64]):
 
     ## Version History
 
-    * v0: first version; features of schema version 1
+    * v0: first version
     """
 
     metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"], "render_fps": 4}  # noqa: RUF012 as in Gymnasium

@@ -39,7 +39,8 @@ class LiveClusterEnv(gymnasium.Env[Observation, np.int64]):
     The environment is the scheduler of all pods that name ``scheduler_name`` as their ``schedulerName``, and of no
     others. It watches nodes and pods, reads Prometheus, and binds through ``pods/binding`` (``pilotfish rbac
     --training`` prints the rights). Pods with rules that it could not check (persistent volumes, required pod
-    affinity, topology spread, host ports, resource claims) are left alone.
+    affinity, topology spread, host ports, resource claims, requests of ephemeral storage, huge pages or extended
+    resources) are left alone.
 
     ## Action Space
 
@@ -51,8 +52,9 @@ class LiveClusterEnv(gymnasium.Env[Observation, np.int64]):
 
     ## Observation Space
 
-    ``Dict`` of ``nodes``, ``Box(max_nodes, 43)``, and ``pod``, ``Box(16)``, both float32: the features of
-    agent/features.py, as in ``ClusterEnv``. All 0 where an episode is truncated because no pod waits.
+    ``Dict`` of ``nodes``, a row for each node slot and a column for each of ``NODE_FEATURES``, and ``pod``, one of
+    ``POD_FEATURES`` each, both float32: the features of agent/features.py, as in ``ClusterEnv``. All 0 where an
+    episode is truncated because no pod waits.
 
     ## Rewards
 
@@ -89,7 +91,7 @@ class LiveClusterEnv(gymnasium.Env[Observation, np.int64]):
 
     ## Version History
 
-    * v0: first version; features of schema version 2
+    * v0: first version
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 as in Gymnasium

@@ -50,9 +50,14 @@ class Guard:
     def released(self) -> Running:
         return self._running(False)
 
+    @property
+    def fallen(self) -> bool:
+        """The released policy places, and the learner has its weights."""
+        return self.given_up or self._recovering > 0
+
     def learner_decides(self) -> bool:
         """About the next pod."""
-        held_back = self.given_up or self._recovering or self._blind
+        held_back = self.fallen or self._blind
         return not held_back and self._placed % self.rule.control_every != 0
 
     def unmeasured(self) -> None:
@@ -90,9 +95,11 @@ class Guard:
             "falls": self.falls,
             "placed": self._placed,
             "recovering": self._recovering,
+            "blind": self._blind,
             "last": [list(each) for each in self._last],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         self.falls, self._placed, self._recovering = state["falls"], state["placed"], state["recovering"]
+        self._blind = state["blind"]
         self._last.extend((bool(by_learner), float(cost)) for by_learner, cost in state["last"])

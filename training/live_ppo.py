@@ -27,6 +27,7 @@ from training.config import Network, TrainConfig, World
 from training.episode_buffer import Lesson
 from training.live_config import Exploring, LiveConfig
 from training.live_guard import Guard
+from training.live_refusals import Refusals
 from training.ppo import EpisodicPPO
 
 LEARNING = ("score.weight", "rule.weight", "sharpness")  # the last layers of the network
@@ -59,17 +60,20 @@ class Placements:
 
 
 Note = Callable[[dict[str, Any]], None]
+Keep = Callable[["LivePPO"], None]
 
 
 class LivePPO(EpisodicPPO):
-    """``learn(pods)`` places so many pods; ``note`` is told of each."""
+    """``learn(pods)`` places so many pods; ``note`` is told of each, ``keep`` whenever there is news to go on from."""
 
     def __init__(
-        self, env: LiveClusterEnv, released: OnnxScorer, network: NodeScorer, config: LiveConfig, note: Note
+        self, env: LiveClusterEnv, released: OnnxScorer, network: NodeScorer, config: LiveConfig, note: Note, keep: Keep
     ) -> None:
-        self.live, self.released, self.first, self.live_config, self.note = env, released, network, config, note
-        self.guard = Guard(config.safety)
+        self.live, self.released, self.first, self.live_config = env, released, network, config
+        self.note, self.keep = note, keep
+        self.guard, self.refusals = Guard(config.safety), Refusals()
         self.idle = False  # no pod came for too long
+        self.whole = True  # no update is under way
         self._rng = np.random.default_rng(config.seed)
         self._seen: Observation | None = None
         training = TrainConfig(
@@ -102,6 +106,7 @@ class LivePPO(EpisodicPPO):
         """Place the next pods; those of the policy that learns become a lesson."""
         callback.on_rollout_start()
         self.policy.set_training_mode(False)
+        self.keep(self)
         made: list[Placement] = []
         for _ in range(min(self.live_config.pods_per_update, self._total_timesteps - self.num_timesteps)):
             if self.idle:
@@ -114,7 +119,9 @@ class LivePPO(EpisodicPPO):
 
     def train(self) -> None:
         if self.lessons.lessons:
+            self.whole = False
             super().train()
+            self.whole = True
 
     def _placed(self, made: list[Placement]) -> list[Placement]:
         """Place one pod; the placements to learn from now, none after a fall."""
@@ -122,20 +129,40 @@ class LivePPO(EpisodicPPO):
         by_learner = self.guard.learner_decides()
         choice = self._explored(observation, mask) if by_learner else None
         action = self._as_released(observation, mask) if choice is None else choice.action
-        self._seen, _, _, truncated, info = self.live.step(action)
-        if truncated:
-            self._seen, self.idle = None, info["measured"] or info["decision_source"] == "none"
+        info = self._bound(action)
         if info["decision_source"] == "none":
             return made  # nothing was bound: nobody's doing, and no placement
-        self.num_timesteps += 1
+        fell = self._fell(by_learner, info)
+        self.keep(self)
         self.note({"by": LEARNER if by_learner else RELEASED, **info})
+        if fell:
+            return []
+        return [*made, replace(choice, gain=-info["added_usd_per_hour"])] if choice and info["measured"] else made
+
+    def _bound(self, action: int) -> dict[str, Any]:
+        """Bind the pod. It counts before it is bound: a run that is stopped in between must not place one too many."""
+        self.num_timesteps += 1
+        self.keep(self)
+        self._seen, _, _, truncated, info = self.live.step(action)
+        refused = info["decision_source"] == "none"
+        if truncated:
+            self._seen, self.idle = None, info["measured"] or refused
+        if refused:
+            self.num_timesteps -= 1
+            self.refusals.refused(info["pod"], info["refused"])
+        else:
+            self.refusals.bound()
+        return info
+
+    def _fell(self, by_learner: bool, info: dict[str, Any]) -> bool:
+        """Tell the guard; after a fall the learner has the released weights."""
         if not info["measured"]:
             self.guard.unmeasured()
-            return made
-        if self.guard.note(by_learner, info["added_usd_per_hour"]):
+            return False
+        fell = self.guard.note(by_learner, info["added_usd_per_hour"])
+        if fell:
             self.begin_anew()
-            return []
-        return [*made, replace(choice, gain=-info["added_usd_per_hour"])] if choice else made
+        return fell
 
     def _now(self) -> tuple[Observation, BoolArray]:
         if self._seen is None:

@@ -1,6 +1,6 @@
 """``pilotfish train --live``: fine-tune the released policy on a real cluster, and leave a candidate with its verdict.
 
-``out`` gets ``live.pt`` (to go on from, written after every update), ``placements.jsonl`` (a line for each pod),
+``out`` gets ``live.pt`` (to go on from, written around every placement), ``placements.jsonl`` (a line for each pod),
 ``model/`` (the candidate) and ``verdict.json``. Nothing here touches the released model: that is `pilotfish promote`,
 if the candidate has won.
 """
@@ -8,8 +8,9 @@ if the candidate has won.
 from __future__ import annotations
 
 import json
-import time
+import logging
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,17 +23,19 @@ from stable_baselines3.common.logger import configure
 from agent.errors import InputError
 from envs.live_env import LiveClusterEnv
 from envs.workloads.scenario import load_scenario
-from models.manifest import read_manifest
+from models.manifest import Manifest, read_manifest
 from models.onnx_scorer import OnnxScorer
 from models.onnx_weights import network_of
 from training.contestants import DEFAULT_FOLDER
 from training.export import ModelFacts, check_equal, export
-from training.live_config import LIVE, LiveConfig, load_live_config
-from training.live_ppo import LivePPO
-from training.live_state import LiveState, load_state, save_state
+from training.live_config import LIVE, Examination, LiveConfig, load_live_config
+from training.live_ppo import Keep, LivePPO
+from training.live_state import Keeper, load_state
 from training.live_verdict import Verdict, examined, write_verdict
 from training.model_card import write_words
-from training.promote import MODEL
+from training.promote import MODEL, lacking
+
+logger = logging.getLogger(__name__)
 
 STATE, PLACEMENTS = "live.pt", "placements.jsonl"
 CHECKED_STATES = 50
@@ -69,29 +72,37 @@ def train_live(
     say: Say = lambda line: None,
 ) -> Verdict:
     """Place so many pods, those before a resumed run included; then export and examine what was learned."""
-    for name in config.exam.scenarios:
-        load_scenario(name)  # before pods are placed, not after
+    _look_at_exam(config.exam, read_manifest(released))
     out.mkdir(parents=True, exist_ok=True)
     before = load_state(out / STATE) if resume else None
-    model = _model(config, released, out, fresh=before is None)
-    session = _Session(model, released, out, before, say)
+    keeper = Keeper(out / STATE, read_manifest(released).sha256, before)
+    model = _model(config, released, out, keeper.keep, fresh=before is None)
+    keeper.restore(model)
     left = pods - model.num_timesteps  # stable-baselines3 adds those placed before
-    try:
-        if left > 0:
-            model.learn(left, callback=session, reset_num_timesteps=before is None)
-        session.keep()
-    except KeyboardInterrupt:
-        raise InputError(f"stopped after {model.num_timesteps} pods; go on with: {_again(pods, out)}") from None
-    finally:
-        model.live.close()
-    return _candidate(model, session, released, out, recording)
+    with closing(model.live):
+        try:
+            if left > 0:
+                model.learn(left, callback=_Progress(model, say), reset_num_timesteps=before is None)
+        except KeyboardInterrupt:
+            raise InputError(f"stopped after {model.num_timesteps} pods; go on with: {_again(pods, out)}") from None
+        finally:
+            keeper.keep(model)
+    return _candidate(model, keeper, released, out, recording)
+
+
+def _look_at_exam(exam: Examination, released: Manifest) -> None:
+    """Before pods are placed, not after."""
+    worlds = [load_scenario(name).name for name in exam.scenarios]
+    too_little = lacking(dict.fromkeys(worlds, exam.episodes), released)
+    if too_little:
+        logger.warning("the candidate cannot be released: %s", too_little)
 
 
 def _again(pods: int, out: Path) -> str:
     return f"pilotfish train --live --pods {pods} --out {out} --resume"
 
 
-def _model(config: LiveConfig, released: Path, out: Path, fresh: bool) -> LivePPO:
+def _model(config: LiveConfig, released: Path, out: Path, keep: Keep, fresh: bool) -> LivePPO:
     scorer, network = OnnxScorer.load(released), network_of(released)
     check_equal(network, scorer, CHECKED_STATES)
     placements = out / PLACEMENTS
@@ -111,29 +122,17 @@ def _model(config: LiveConfig, released: Path, out: Path, fresh: bool) -> LivePP
         metrics_within_s=config.metrics_within_s,
         arrival_within_s=config.arrival_within_s,
     )
-    model = LivePPO(env, scorer, network, config, note)
+    model = LivePPO(env, scorer, network, config, note, keep)
     model.set_logger(configure(None, []))
     return model
 
 
-class _Session(BaseCallback):
-    """Between two updates: keep the state, and say how it goes."""
+class _Progress(BaseCallback):
+    """Says how it goes, between two updates."""
 
-    def __init__(self, model: LivePPO, released: Path, out: Path, before: LiveState | None, say: Say) -> None:
+    def __init__(self, model: LivePPO, say: Say) -> None:
         super().__init__()
-        self.run, self.out, self.say = model, out, say
-        self.sha256 = read_manifest(released).sha256
-        self._before = before.minutes if before else 0.0
-        self._began_s = time.monotonic()
-        if before is not None:
-            self._restore(before)
-
-    @property
-    def minutes(self) -> float:
-        return self._before + (time.monotonic() - self._began_s) / 60.0
-
-    def _on_rollout_start(self) -> None:
-        self.keep()
+        self.run, self.say = model, say
 
     def _on_step(self) -> bool:
         guard = self.run.guard
@@ -142,39 +141,15 @@ class _Session(BaseCallback):
         self.say({"pods": self.run.num_timesteps, **said, "falls": guard.falls})
         return True
 
-    def keep(self) -> None:
-        model = self.run
-        state = LiveState(
-            config_digest=model.live_config.digest(),
-            released_sha256=self.sha256,
-            policy=model.policy.state_dict(),
-            optimizer=model.policy.optimizer.state_dict(),
-            guard=model.guard.state(),
-            updates=model.updates,
-            pods=model.num_timesteps,
-            minutes=self.minutes,
-        )
-        save_state(state, self.out / STATE)
 
-    def _restore(self, before: LiveState) -> None:
-        model = self.run
-        if (before.config_digest, before.released_sha256) != (model.live_config.digest(), self.sha256):
-            raise InputError(f"{self.out / STATE}: begun with another configuration or released model; begin anew")
-        model.policy.load_state_dict(before.policy)
-        model.policy.optimizer.load_state_dict(before.optimizer)
-        model.scorer.load_state_dict(model.learner.scorer.state_dict())
-        model.guard.restore(before.guard)
-        model.updates, model.num_timesteps = before.updates, before.pods
-
-
-def _candidate(model: LivePPO, session: _Session, released: Path, out: Path, recording: Path | None) -> Verdict:
+def _candidate(model: LivePPO, keeper: Keeper, released: Path, out: Path, recording: Path | None) -> Verdict:
     """Export, examine what was exported, and put the results into its manifest and card."""
     folder, manifest = out / MODEL, read_manifest(released)
     learned = manifest.training.model_copy(
         update={
             "config_digest": model.live_config.digest(),
             "decisions": manifest.training.decisions + model.num_timesteps,
-            "minutes": round(manifest.training.minutes + session.minutes, 1),
+            "minutes": round(manifest.training.minutes + keeper.minutes, 1),
         }
     )
     facts = ModelFacts(

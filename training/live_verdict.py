@@ -7,8 +7,10 @@ It wins when its cost, in percent of the released model's and as the mean over a
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from math import sqrt
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field, ValidationError
 
@@ -16,7 +18,7 @@ from agent.cluster import FloatArray
 from agent.errors import InputError
 from envs.rewards import DIGEST as WEIGHTS_DIGEST
 from envs.workloads.scenario import load_scenario
-from models.manifest import EvaluationRow, Facts, Sha256, read_manifest
+from models.manifest import WORLD, EvaluationRow, Facts, Sha256, read_manifest
 from models.onnx_scorer import OnnxScorer
 from training.comparison import difference
 from training.contestants import Contestant
@@ -24,8 +26,10 @@ from training.evaluate import Exam, compare
 from training.live_config import Examination
 from training.play import play
 from training.recorded_worlds import recorded_scenario, recorded_stack
+from training.worlds import provenance
 
 VERDICT_FILE = "verdict.json"
+RECORDING = "recording "  # before the name of one, where others name a scenario
 CANDIDATE, RELEASED = "candidate", "released"
 
 
@@ -36,6 +40,11 @@ class Verdict(Facts):
     pods: int = Field(ge=0, description="placed on the real cluster")
     falls: int = Field(ge=0, description="how often the safety rule took over there")
     rows: tuple[EvaluationRow, ...] = Field(min_length=1)
+
+    @property
+    def episodes(self) -> dict[str, int]:
+        """By world."""
+        return {row.scenario: row.episodes for row in self.rows}
 
     @property
     def mean_percent(self) -> float:
@@ -96,18 +105,23 @@ def _in_scenario(candidate: Path, released: Path, name: str, exam: Examination) 
     ]
     found = compare(contestants, load_scenario(name), Exam(exam.episodes, exam.seed))
     one, other = found.outcomes[CANDIDATE], found.outcomes[RELEASED]
-    return _row(found.scenario, exam, one.cost, other.cost, one.answered_share)
+    return _row(found.scenario, found.facts, exam, one.cost, other.cost, one.answered_share)
 
 
 def _on_recording(candidate: Path, released: Path, recording: Path, exam: Examination) -> EvaluationRow:
     scenario, make = recorded_scenario(recording)
     tape = recorded_stack(scenario, make, exam.seed, exam.episodes)
     one, other = (play(OnnxScorer.load(folder), tape).cost_per_hour for folder in (candidate, released))
-    return _row(f"recording {scenario.name}", exam, one, other)
+    return _row(f"{RECORDING}{scenario.name}", provenance(scenario, exam.seed), exam, one, other)
 
 
 def _row(
-    name: str, exam: Examination, cost: FloatArray, other: FloatArray, answered: float | None = None
+    name: str,
+    facts: Mapping[str, Any],
+    exam: Examination,
+    cost: FloatArray,
+    other: FloatArray,
+    answered: float | None = None,
 ) -> EvaluationRow:
     found = difference(cost, other)
     half = found.half_width_95_percent
@@ -121,4 +135,5 @@ def _row(
         difference_percent=found.percent,
         ci95_percent=(found.percent - half, found.percent + half),
         answered_share=answered,
+        **{key: facts[key] for key in WORLD},
     )

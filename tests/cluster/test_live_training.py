@@ -11,6 +11,8 @@ import pytest
 import yaml
 
 from models.manifest import read_manifest
+from serving.manifests.roles import NAME, rbac_text
+from serving.settings import Settings
 from tests.cluster.api import eventually
 from tests.cluster.live_loop import live_loop
 from tests.cluster.objects import cordon
@@ -76,12 +78,14 @@ def test_a_run_that_is_stopped_and_resumed_leaves_a_candidate_with_its_verdict(l
         _, errors = run.communicate(timeout=30)
     assert run.returncode == 2, errors
     assert "--resume" in errors.splitlines()[-1]
-    assert 6 <= load_state(out / "live.pt").pods <= len(bound(loop))
+    before = len(bound(loop))
+    assert load_state(out / "live.pt").pods in (before, before + 1)  # counted, and then bound
 
     done = subprocess.run(command(configuration, out, "--resume"), text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     placements = [json.loads(line) for line in (out / "placements.jsonl").read_text().splitlines()]
     where = bound(loop)
+    assert len(where) in (PODS - 1, PODS)
     assert all(where[each["pod"].partition("/")[2]] == each["bound_node_name"] for each in placements)
     assert CLOSED not in where.values()
     assert {each["by"] for each in placements} == {"learner", "released"}
@@ -95,3 +99,17 @@ def test_a_run_that_is_stopped_and_resumed_leaves_a_candidate_with_its_verdict(l
     assert read_manifest(DEFAULT_FOLDER) == released
     said = verdict["said"]
     say(f"live run: {len(placements)} placements noted, {len(where)} pods bound; the candidate {said}")
+
+
+@pytest.mark.timeout(120)
+def test_without_the_right_to_bind_a_run_ends_and_names_the_role_it_lacks(control_plane, loop, configuration, tmp_path):
+    control_plane.admin.apply(yaml.safe_load_all(rbac_text(Settings())))  # the sidecar's: it only looks
+    kubeconfig = control_plane.kubeconfig_of_service_account("kube-system", NAME)
+    loop.create_pods(0, 12)
+    run = [*command(configuration, tmp_path / "run"), "--kubeconfig", str(kubeconfig)]
+    done = subprocess.run(run, text=True, capture_output=True, check=False)
+    assert done.returncode == 2, done.stderr
+    said = done.stderr.splitlines()[-1]
+    assert "pods/binding" in said
+    assert "pilotfish rbac --training" in said
+    assert not bound(loop)

@@ -102,6 +102,16 @@ def test_a_restored_guard_decides_as_the_one_before() -> None:
     assert one.falls == other.falls > 0
 
 
+def test_a_restored_guard_is_blind_as_the_one_before() -> None:
+    one, other = Guard(RULE), Guard(RULE)
+    one.note(False, 1.0)
+    one.unmeasured()
+    other.restore(json.loads(json.dumps(one.state())))
+    assert not other.learner_decides()
+    other.note(False, 1.0)
+    assert other.learner_decides()
+
+
 def test_costs_recorded_on_a_real_control_plane_tell_a_bad_policy_from_the_released_one() -> None:
     """Dollars an hour that placements added: by the released policy, and by one that took the busiest node."""
     guard = Guard(Safety())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import numpy as np
@@ -9,12 +10,14 @@ import pytest
 import torch
 from stable_baselines3.common.logger import configure
 
+from agent.errors import InputError
 from agent.features import NODE_COLUMN, NODE_FEATURES
 from envs.cluster_env import ClusterEnv
 from models.onnx_scorer import OnnxScorer
 from models.onnx_weights import network_of
 from training.live_config import Exploring, LiveConfig, parse_live_config
-from training.live_ppo import LEARNING, LivePPO, Placement, best_few, lesson_of
+from training.live_ppo import LEARNING, Keep, LivePPO, Placement, best_few, lesson_of
+from training.live_refusals import MOST_IN_A_ROW
 
 FULLNESS = NODE_COLUMN["cpu_requested_ratio"]
 CONFIG = {
@@ -42,10 +45,10 @@ class SimulatedLive(ClusterEnv):
 
 @pytest.fixture
 def make_run(small, model_folder):
-    def make(added: Callable[[LivePPO, int], float], **changes) -> LivePPO:
+    def make(added: Callable[[LivePPO, int], float], keep: Keep = lambda run: None, **changes) -> LivePPO:
         config: LiveConfig = parse_live_config(CONFIG | changes, "test")
         env = SimulatedLive(small.model_copy(update={"horizon_s": 3600.0}), lambda node: added(run, node))
-        run = LivePPO(env, OnnxScorer.load(model_folder), network_of(model_folder), config, lambda info: None)
+        run = LivePPO(env, OnnxScorer.load(model_folder), network_of(model_folder), config, lambda info: None, keep)
         run.set_logger(configure(None, []))
         return run
 
@@ -93,6 +96,49 @@ def test_a_learner_that_costs_more_falls_back_to_the_released_weights(make_run) 
     for name, weights in run.first.state_dict().items():
         assert torch.equal(run.learner.scorer.state_dict()[name], weights)
         assert torch.equal(run.scorer.state_dict()[name], weights)
+
+
+def test_it_is_kept_before_each_binding_and_again_when_its_cost_is_known(make_run) -> None:
+    kept = []
+    run = make_run(fullness, lambda run: kept.append((run.num_timesteps, len(run.guard.state()["last"]))))
+    run.learn(2)
+    assert kept == [(0, 0), (1, 0), (1, 1), (2, 1), (2, 2)]
+
+
+FORBIDDEN = '403: pods "one" is forbidden: cannot create resource "pods/binding"'
+
+
+def refuse(run: LivePPO, monkeypatch, refused: Callable[[int], str]) -> None:
+    """The so-manieth attempt is refused with these words, or bound."""
+    attempts = iter(range(10_000))
+    step = run.live.step
+
+    def tried(action):
+        why = refused(next(attempts))
+        if not why:
+            return step(action)
+        info = {"decision_source": "none", "refused": why, "measured": False, "pod": "shop/one"}
+        return run._seen, 0.0, False, False, info
+
+    monkeypatch.setattr(run.live, "step", tried)
+
+
+def test_bindings_that_are_always_refused_end_the_run_with_the_reason_and_what_to_do(make_run, monkeypatch, caplog):
+    run = make_run(fullness)
+    refuse(run, monkeypatch, lambda attempt: FORBIDDEN)
+    with pytest.raises(InputError, match=r"in a row were refused.*pods/binding.*pilotfish rbac --training"):
+        run.learn(160)
+    assert run.num_timesteps == 0
+    assert [record.getMessage() for record in caplog.records] == [f"pod shop/one is not bound: {FORBIDDEN}"]
+
+
+def test_a_binding_that_is_refused_now_and_then_is_said_counts_nothing_and_ends_nothing(make_run, monkeypatch, caplog):
+    run = make_run(fullness)
+    refuse(run, monkeypatch, lambda attempt: f"node {attempt} is gone" if attempt % MOST_IN_A_ROW else "")
+    with caplog.at_level(logging.WARNING):
+        run.learn(3)
+    assert run.num_timesteps == 3
+    assert len(caplog.records) == 2 * (MOST_IN_A_ROW - 1)
 
 
 def test_it_draws_among_its_best_few_candidates_only() -> None:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator
 
 from agent.errors import InputError
+from agent.requests import pod_requests
 from envs.live import fields
 from envs.live.fields import Json
 from envs.live.kubernetes.sinks import TERMINAL, PodSink, name_of
@@ -21,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 CLAIMING_VOLUMES = ("persistentVolumeClaim", "ephemeral")
+DISKS = ("awsElasticBlockStore", "azureDisk", "cinder", "gcePersistentDisk", "iscsi", "rbd")  # named in the pod itself
 
 
 class WaitingSink(PodSink):
@@ -62,6 +64,18 @@ class WaitingSink(PodSink):
 
 def unknown_rules(spec: Json) -> Iterator[str]:
     """What the pod asks of its node that nobody here would check."""
+    yield from _about_other_pods(spec)
+    kinds = (*CLAIMING_VOLUMES, *DISKS)
+    if any(volume.get(kind) for volume in fields.objects(spec, "volumes") for kind in kinds):
+        yield "a persistent volume"
+    if any(port.get("hostPort") for port in _ports(spec)):
+        yield "a hostPort"
+    if fields.objects(spec, "resourceClaims"):
+        yield "resourceClaims"
+    yield from _uncounted_requests(spec)
+
+
+def _about_other_pods(spec: Json) -> Iterator[str]:
     affinity = fields.an_object(spec, "affinity")
     for kind in ("podAffinity", "podAntiAffinity"):
         if fields.objects(fields.an_object(affinity, kind), REQUIRED):
@@ -69,13 +83,23 @@ def unknown_rules(spec: Json) -> Iterator[str]:
     spreads = fields.objects(spec, "topologySpreadConstraints")
     if any(each.get("whenUnsatisfiable") != "ScheduleAnyway" for each in spreads):
         yield "topologySpreadConstraints"
-    if any(volume.get(kind) for volume in fields.objects(spec, "volumes") for kind in CLAIMING_VOLUMES):
-        yield "a persistent volume"
-    ports = (port for each in fields.objects(spec, "containers") for port in fields.objects(each, "ports"))
-    if any(port.get("hostPort") for port in ports):
-        yield "a hostPort"
-    if fields.objects(spec, "resourceClaims"):
-        yield "resourceClaims"
+
+
+def _ports(spec: Json) -> Iterator[Json]:
+    """Of init containers, too: a sidecar is one."""
+    for kind in ("containers", "initContainers"):
+        for container in fields.objects(spec, kind):
+            yield from fields.objects(container, "ports")
+
+
+def _uncounted_requests(spec: Json) -> Iterator[str]:
+    """The ledger counts CPU, memory and GPUs of a node, and nothing else."""
+    requests = pod_requests({"spec": spec})
+    if requests.ephemeral_bytes:
+        yield "a request of ephemeral-storage"
+    for name in sorted(requests.extended):
+        if requests.extended[name]:
+            yield f"a request of {name}"
 
 
 def _uid(item: Json) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.cluster import Pod
-from envs.live.kubernetes.waiting import WaitingSink, unknown_rules
+from envs.live.kubernetes.waiting import REQUIRED, WaitingSink, unknown_rules
 from envs.live.ledger import Ledger
 from envs.live.waiting import WaitingPods
 from tests.envs.live.scripted_api import api_pod
@@ -65,30 +65,47 @@ def test_a_pod_that_was_put_off_lets_others_go_first(waiting):
     assert names(waiting, now_s=5.0) == ["a", "b"]
 
 
-RULES = {
-    "a required podAntiAffinity": {
-        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
-    },
-    "topologySpreadConstraints": {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
-    "a persistent volume": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
-    "a hostPort": {"containers": [{"name": "main", "ports": [{"hostPort": 80}]}]},
-    "resourceClaims": {"resourceClaims": [{"name": "gpu"}]},
-}
+def containers(kind: str = "containers", **fields: object) -> dict:
+    return {"containers": [{"name": "main"}]} | {kind: [{"name": "main", **fields}]}
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_pods_with_a_rule_that_nobody_would_check_are_left_alone_with_a_warning(sink, waiting, caplog, rule):
+def requests(name: str, amount: str) -> dict:
+    return {"resources": {"requests": {"cpu": "1", name: amount}}}
+
+
+HOST_PORT = {"ports": [{"containerPort": 8080}, {"hostPort": 80}]}
+FPGA, HUGE_PAGES = requests("example.com/fpga", "1"), requests("hugepages-2Mi", "4Mi")
+
+RULES = [
+    ("a required podAntiAffinity", {"affinity": {"podAntiAffinity": {REQUIRED: [{"topologyKey": "zone"}]}}}),
+    ("topologySpreadConstraints", {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}),
+    ("a persistent volume", {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}),
+    ("a persistent volume", {"volumes": [{"name": "data", "gcePersistentDisk": {"pdName": "data"}}]}),
+    ("a hostPort", containers(**HOST_PORT)),
+    ("a hostPort", containers("initContainers", restartPolicy="Always", **HOST_PORT)),
+    ("resourceClaims", {"resourceClaims": [{"name": "gpu"}]}),
+    ("a request of example.com/fpga", containers(**FPGA)),
+    ("a request of example.com/fpga", containers("initContainers", **FPGA)),
+    ("a request of hugepages-2Mi", containers(**HUGE_PAGES)),
+    ("a request of hugepages-2Mi", HUGE_PAGES),  # of the pod as a whole
+    ("a request of ephemeral-storage", containers(**requests("ephemeral-storage", "1Gi"))),
+]
+
+
+@pytest.mark.parametrize(("rule", "spec"), RULES)
+def test_pods_with_a_rule_that_nobody_would_check_are_left_alone_with_a_warning(sink, waiting, caplog, rule, spec):
     for _ in range(2):
-        sink.changed(pod("one", **RULES[rule]))
+        sink.changed(pod("one", **spec))
     assert names(waiting) == []
     assert [record.message for record in caplog.records] == [f"pod shop/one is left alone: it has {rule}"]
 
 
-def test_wishes_and_plain_volumes_are_no_such_rules():
+def test_wishes_plain_volumes_and_what_feasibility_counts_are_no_such_rules():
+    asked = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1", "ephemeral-storage": "0", "example.com/fpga": "0"}
     spec = {
         "affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}},
         "topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}],
         "volumes": [{"name": "token", "projected": {}}],
-        "containers": [{"name": "main", "ports": [{"containerPort": 80}]}],
+        "containers": [{"name": "main", "ports": [{"containerPort": 80}], "resources": {"requests": asked}}],
     }
     assert list(unknown_rules(spec)) == []
