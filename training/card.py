@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,14 +23,13 @@ def run(folder: Path, results: Path | None = None) -> Manifest:
 
 def put_in_place(model: str, released: str) -> None:
     """For ``make train-default``: a model with results takes the place of the released one, all of it or nothing."""
-    from training.export import beside, refuse_foreign  # loads torch, which cards do without
+    from training.export import refuse_foreign, replace_by  # loads torch, which cards do without
 
     manifest, _ = read_model(Path(model))
     if not manifest.evaluation:
         raise InputError(f"{model}: not evaluated yet; give `pilotfish card` the results first")
     refuse_foreign(Path(released))
-    with beside(Path(released)) as draft:
-        shutil.copytree(model, draft, dirs_exist_ok=True)
+    replace_by(Path(model), Path(released))
 
 
 def evaluation_of(manifest: Manifest, results: Path) -> tuple[EvaluationRow, ...]:

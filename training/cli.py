@@ -192,7 +192,8 @@ def thesis(
     out: Annotated[Path | None, typer.Option(help="Folder for the weights; else they are released.")] = None,
 ) -> None:
     """Train the two agents of the NetworkTraffic thesis, as baselines."""
-    from training.dqn import SCENARIOS, run
+    from training.dqn import run
+    from training.thesis_agents import SCENARIOS
 
     run(scenario or SCENARIOS, settings=settings, out=out)
 

@@ -25,13 +25,12 @@ from models.manifest import RELEASED, read_manifest, sha256_of
 from models.onnx_scorer import OnnxScorer
 from training.as_served import AsServed, ByGpus, Distortion
 from training.play import choose
-from training.thesis_agents import AGENTS, path_of, thesis_scorer, trained_for
+from training.thesis_agents import AGENTS, SCENARIOS, path_of, thesis_scorer, trained_for
 
 Kind = Literal["heuristic", "linear", "linear_own", "thesis", "model", "released"]
 
 RELEASED_NAME = "policy"  # what the sidecar serves: the default model, and the one for GPUs where pods ask for them
 DEFAULT_FOLDER, GPU_FOLDER = RELEASED / "default", RELEASED / "gpu"
-THESIS_SCENARIOS = ("deployments", "microservices", "bursts", "edge", "overload")  # what `pilotfish thesis` releases
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ def baselines() -> list[Contestant]:
 
 def _refuse_missing() -> None:
     """A released file that is gone must not be one baseline less: the model would look better than it is."""
-    thesis = [path_of(name, scenario) for scenario in THESIS_SCENARIOS for name in AGENTS]
+    thesis = [path_of(name, scenario) for scenario in SCENARIOS for name in AGENTS]
     for path in (LINEAR_WEIGHTS, *thesis):
         if not path.is_file():
             raise InputError(f"{path}: no such file; it comes with Pilotfish and holds a baseline: copy it again")

@@ -56,7 +56,6 @@ class DqnSettings:
 
 PUBLISHED = DqnSettings()
 LAUNCH = replace(PUBLISHED, steps=2_000, learning_rate=2.5e-3, epsilon_fraction=0.3, learning_starts=300)
-SCENARIOS = ("deployments", "microservices", "bursts", "edge", "overload")  # of a fixed number of nodes
 SETTINGS = {"published": PUBLISHED, "launch": LAUNCH}
 
 

@@ -153,6 +153,13 @@ def refuse_foreign(folder: Path) -> None:
         raise InputError(f"{folder} is a file: choose a folder")
 
 
+def replace_by(model: Path, folder: Path) -> None:
+    """The model of one folder in the place of another's, all of it or nothing."""
+    with beside(folder) as draft:
+        for name in (MODEL_FILE, MANIFEST_FILE, CARD_FILE):
+            shutil.copyfile(model / name, draft / name)
+
+
 @contextmanager
 def beside(folder: Path) -> Iterator[Path]:
     """A new folder that takes the place of this one when all went well, and leaves no trace otherwise."""

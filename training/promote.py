@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,8 +9,8 @@ import typer
 
 from agent.errors import InputError
 from envs.rewards import DIGEST as WEIGHTS_DIGEST
-from models.manifest import CARD_FILE, MANIFEST_FILE, MODEL_FILE, Manifest, read_manifest, read_model
-from training.export import beside, refuse_foreign
+from models.manifest import Manifest, read_manifest, read_model
+from training.export import refuse_foreign, replace_by
 from training.live_config import LEAST_EPISODES
 from training.live_verdict import RECORDING, Verdict, read_verdict
 from training.model_card import of_present_world
@@ -22,9 +21,7 @@ MODEL = "model"
 def run(folder: Path, released: Path) -> None:
     verdict = read_verdict(folder)
     refuse_unless_won(verdict, folder, released)
-    with beside(released) as draft:
-        for name in (MODEL_FILE, MANIFEST_FILE, CARD_FILE):
-            shutil.copyfile(folder / MODEL / name, draft / name)
+    replace_by(folder / MODEL, released)
     typer.echo(f"{released} is now {read_manifest(released).label}; it {verdict.words()}")
 
 

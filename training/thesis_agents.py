@@ -34,6 +34,7 @@ from agent.features import NODE_COLUMN, POD_FEATURES, SCHEMA_VERSION, Encoding, 
 from agent.scorer import Scorer, ScoringUnavailable
 
 AGENTS = ("document", "dqn")
+SCENARIOS = ("deployments", "microservices", "bursts", "edge", "overload")  # of a fixed number of nodes; released
 FOLDER = Path(__file__).parent.parent / "models" / "released" / "thesis"
 
 RATE_SCALE_MBPS = 100.0

@@ -21,14 +21,13 @@ from envs.rewards import DIGEST, WEIGHTS
 from envs.workloads.scenario import load_scenario
 from training.comparison import HARM_TERMS, Comparison, difference, harms
 from training.config import FIRST_HELD_OUT_SEED
-from training.contestants import THESIS_SCENARIOS, Contestant
-from training.dqn import SCENARIOS
+from training.contestants import Contestant
 from training.episodes import Outcome, joined, pieces_of, play_piece
 from training.evaluate import Exam, compare, line_up
 from training.evaluation_tables import verdict
 from training.play import Played
 from training.sampling import BINS, Sampled
-from training.thesis_agents import FOLDER, path_of
+from training.thesis_agents import FOLDER, SCENARIOS, path_of
 
 pytestmark = pytest.mark.timeout(400)  # the first to run waits until numba has compiled the simulator
 
@@ -218,7 +217,7 @@ def test_the_agents_of_the_thesis_play_where_they_were_trained():
     agents = [each for each in line_up([]) if each.kind == "thesis"]
     assert [each.name for each in agents] == ["thesis_document", "thesis_dqn"]
     for each in agents:
-        assert tuple(name for name in SCENARIOS if each.plays(name)) == SCENARIOS == THESIS_SCENARIOS
+        assert tuple(name for name in SCENARIOS if each.plays(name)) == SCENARIOS
         assert not each.plays("small")
 
 
