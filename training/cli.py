@@ -136,12 +136,15 @@ def train(
 ) -> None:
     """Learn a policy in simulated clusters, or on a real one."""
     if live:
-        _refuse_with_live(scenario=scenario, traces=traces, steps=steps, minutes=minutes, seed=seed)
+        never = {"scenario": scenario, "traces": traces, "steps": steps, "minutes": minutes, "seed": seed}
+        _refuse("--live", "it ends after --pods, the rest is in its --config", **never)
         from training.live_train import run_from_options
 
         options = {"cluster": {"kubeconfig": kubeconfig}, "prometheus": {"address": prometheus}}
         run_from_options(config, options, pods=pods, out=out, recording=recording, resume=resume, as_json=as_json)
         return
+    if resume:
+        _refuse("--resume", "it goes on as it began", config=config, scenario=scenario, seed=seed)
     from training.train import run
 
     run(
@@ -158,10 +161,10 @@ def train(
     )
 
 
-def _refuse_with_live(**options: object) -> None:
+def _refuse(mode: str, why: str, **options: object) -> None:
     given = [f"--{name}" for name, value in options.items() if value not in (None, [])]
     if given:
-        raise InputError(f"no option of --live: {', '.join(given)}; it ends after --pods, the rest is in its --config")
+        raise InputError(f"no option of {mode}: {', '.join(given)}; {why}")
 
 
 @app.command()

@@ -16,6 +16,10 @@ class BindingRefused(PilotfishError):
     """The pod is not bound; the message says why. kube-scheduler puts the pod back into its queue."""
 
 
+class BindingUnanswered(BindingRefused):
+    """Nobody said whether the pod is bound: the request was cut off, or the API server gave up on it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Binding:
     namespace: str

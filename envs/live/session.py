@@ -19,7 +19,7 @@ from agent.cluster import BoolArray, ClusterState, Demand, Pod
 from agent.demand import demand_of
 from agent.errors import InputError
 from agent.feasibility import feasibility
-from envs.live.binding import Binding, BindingRefused
+from envs.live.binding import Binding, BindingRefused, BindingUnanswered
 from envs.live.cluster import REFRESH_EVERY_S
 from envs.live.cluster_settings import ClusterSettings
 from envs.live.kubernetes.access import find_access
@@ -37,6 +37,7 @@ T = TypeVar("T")
 
 LOOK_EVERY_S = 0.05
 PUT_OFF_S = 5.0  # a pod that could not be bound: somebody else may be about to
+UNANSWERED_S = 10.0  # the watch is given so long to show a binding that nobody answered for
 ASKED_FOR_S = 30.0  # an answer of ours counts until the watch shows it, at most so long
 
 
@@ -108,7 +109,7 @@ class LiveSession:
             self._refuse_infeasible(pod, name, now_s)
             requests, expected = requests_of(decision.demand), expected_of(decision.demand)
             self._assumed.assume(pod.uid, name, requests, expected, now_s, pod.app_key)
-            self._binder.bind(Binding(pod.namespace, pod.name, pod.uid, name))
+            self._bind(Binding(pod.namespace, pod.name, pod.uid, name))
         except BindingRefused:
             self._assumed.deleted(pod.uid)
             self.waiting.put_off((pod.namespace, pod.name), now_s + PUT_OFF_S)
@@ -146,6 +147,15 @@ class LiveSession:
                 demand = demand_of(pod, snapshot.observed, state, siblings, snapshot.queue_with(pod, self._assumed))
                 return LiveDecision(pod, snapshot.nodes.names, state, demand, mask, len(self.waiting), now_s)
         return None
+
+    def _bind(self, binding: Binding) -> None:
+        """Where the answer is lost the watch tells: a pod that waits no more is bound."""
+        try:
+            self._binder.bind(binding)
+        except BindingUnanswered:
+            name = (binding.namespace, binding.pod)
+            if self._eventually(lambda: not self.waiting.waits(name, binding.uid) or None, UNANSWERED_S) is None:
+                raise
 
     def _refuse_infeasible(self, pod: Pod, name: str, now_s: float) -> None:
         """The API server binds to whatever it is told: a node that was cordoned meanwhile is found out here."""

@@ -48,6 +48,11 @@ class WaitingPods:
         with self._lock:
             self._pods.pop(name, None)
 
+    def waits(self, name: PodName, uid: str) -> bool:
+        with self._lock:
+            found = self._pods.get(name)
+        return found is not None and found.pod.uid == uid
+
     def keep(self, among: Callable[[PodName], bool]) -> None:
         """Only those are left: the end of a list."""
         with self._lock:

@@ -52,3 +52,15 @@ def test_live_training_takes_a_recording_for_its_examination(
 ) -> None:
     assert code_of(monkeypatch, "--recording", "own", "--pods", "3") == 0
     assert (str(asked[0]["recording"]), asked[0]["pods"]) == ("own", 3)
+
+
+@pytest.mark.parametrize("option", ["--scenario edge", "--config my.yaml", "--seed 0"], ids=lambda text: text.split()[0])
+def test_a_run_goes_on_as_it_began(
+    option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["pilotfish", "train", "--resume", *option.split()])
+    with pytest.raises(SystemExit) as end:
+        pilotfish.main()
+    assert end.value.code == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"no option of --resume: {option.split()[0]}; it goes on as it began" in said

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from envs.live.binding import Binding, BindingRefused
+from envs.live.binding import Binding, BindingRefused, BindingUnanswered
 from envs.live.kubernetes.api import ApiError, ApiServer
 
 WITHIN_S = 4.0  # kube-scheduler waits 5 s by default
+UNANSWERED = (0, 500, 504)  # no status at all, or one of a server that may have written the binding none the less
 
 
 class ApiBinder:
@@ -19,4 +20,5 @@ class ApiBinder:
         try:
             self._api.post(binding.path, binding.content, self._within_s)
         except ApiError as why:
-            raise BindingRefused(str(why)) from why
+            kind = BindingUnanswered if why.code in UNANSWERED else BindingRefused
+            raise kind(str(why)) from why

@@ -10,6 +10,7 @@ import json
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
@@ -29,6 +30,7 @@ class ScriptedApi:
         self.requests: list[tuple[str, dict[str, str], dict[str, str]]] = []  # kind, query, headers
         self.posted: list[tuple[str, dict]] = []
         self.post_status = 201
+        self.on_post: Callable[[], None] | None = None  # done instead of an answer
         self.hang_up = threading.Event()  # every open watch ends
         self.stopping = threading.Event()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"api": self}))
@@ -113,6 +115,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.api.posted.append((self.path, body))
+        if self.api.on_post is not None:
+            self.api.on_post()
+            self.close_connection = True
+            return
         self.reply(self.api.post_status, {"kind": "Status", "message": "as the test said"})
 
     def list(self, kind: str, namespace: str, limit: int, following: str) -> None:
