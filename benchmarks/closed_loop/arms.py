@@ -173,7 +173,7 @@ OTHER_ARMS = (
         "network_overhead",
         "scheduler-plugins: NetworkOverhead",
         _network_overhead,
-        lambda: BesidePlugin(scorer_by_name("network_overhead"), weight=5.0, balanced=True),
+        lambda: BesidePlugin(scorer_by_name("network_overhead"), weight=5.0, balanced=True, talkers_only=True),
         knows_every_app=True,
     ),
     Arm(

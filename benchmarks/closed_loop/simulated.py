@@ -55,6 +55,7 @@ class BesidePlugin:
     plugin: Scorer
     weight: float
     balanced: bool  # whether NodeResourcesBalancedAllocation stays
+    talkers_only: bool = False  # whether it looks at those pods alone that talk to their siblings, as an AppGroup says
 
     @property
     def name(self) -> str:
@@ -63,6 +64,10 @@ class BesidePlugin:
     @property
     def needs(self) -> tuple[str, ...]:
         return self.plugin.needs
+
+    def for_pod_of(self, world: World) -> BesidePlugin:
+        app = int(world.tape.pod_app[world.pod])
+        return replace(self, weight=0.0) if self.talkers_only and not world.tape.app_sibling_mbps[app] > 0 else self
 
     def score(self, state: ClusterState, demand: Demand, candidates: BoolArray) -> FloatArray:
         score = self.weight * self.plugin.score(state, demand, candidates)
@@ -117,4 +122,6 @@ def _levels(rule: Scorer | Ladder, world: World) -> FloatArray:
     state, demand, mask = world.state(), world.demand(), world.mask
     if isinstance(rule, Ladder):
         return np.asarray(quantise(rule.score(state, demand, mask).values, mask), dtype=np.float64)
+    if isinstance(rule, BesidePlugin):
+        rule = rule.for_pod_of(world)
     return np.asarray(rule.score(state, demand, mask))

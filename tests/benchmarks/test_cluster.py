@@ -163,6 +163,16 @@ def test_plugins_of_others_are_simulated_with_the_spreading_of_kube_scheduler():
     assert added[here] < added[there]
 
 
+def test_network_overhead_looks_only_at_pods_that_talk_to_their_siblings():
+    tape = episodes.tape_of("bursts", 4, SHORT_S)
+    rule = BesidePlugin(scorer_by_name("network_overhead"), 5.0, balanced=True, talkers_only=True)
+    silent, loud = (
+        MeteredWorld(replace(tape, app_sibling_mbps=np.full_like(tape.app_sibling_mbps, mbps))) for mbps in (0.0, 10.0)
+    )
+    assert rule.for_pod_of(silent).weight == 0.0
+    assert rule.for_pod_of(loud) == rule
+
+
 def test_what_was_measured_at_a_commit_is_not_measured_again(monkeypatch, tmp_path):
     monkeypatch.setattr(kept, "FOLDER", tmp_path)
     first = kept.Kept("abc", "bursts", 10.0)

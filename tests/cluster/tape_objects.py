@@ -49,8 +49,9 @@ def pod_of(tape: Tape, pod: int, annotated: bool = True, node: int | None = None
     bound = {} if node is None else {"nodeName": node_name(node)}
     described = a_pod(pod_name(tape, pod), cpu, memory, **bound)
     app = app_name(tape, pod)
-    known_by = {PART_OF: app, APP_GROUP_LABEL: APP_GROUP, WORKLOAD_LABEL: app} if tape.pod_labelled[pod] else {}
-    described["metadata"]["labels"] = {"app": app, **known_by}
+    for_peer = {APP_GROUP_LABEL: APP_GROUP, WORKLOAD_LABEL: app}  # who takes NetworkOverhead labels every pod
+    known_by = {PART_OF: app} if tape.pod_labelled[pod] else {}
+    described["metadata"]["labels"] = {"app": app, **for_peer, **known_by}
     claimed_mbps = float(tape.pod_annotated_mbps[pod])
     if annotated and not math.isnan(claimed_mbps):
         described["metadata"]["annotations"] = {NETWORK_ANNOTATION: f"{claimed_mbps:.1f}"}

@@ -54,7 +54,9 @@ def test_live_training_takes_a_recording_for_its_examination(
     assert (str(asked[0]["recording"]), asked[0]["pods"]) == ("own", 3)
 
 
-@pytest.mark.parametrize("option", ["--scenario edge", "--config my.yaml", "--seed 0"], ids=lambda text: text.split()[0])
+@pytest.mark.parametrize(
+    "option", ["--scenario edge", "--config my.yaml", "--seed 0"], ids=lambda text: text.split()[0]
+)
 def test_a_run_goes_on_as_it_began(
     option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
