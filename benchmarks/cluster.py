@@ -31,7 +31,7 @@ from benchmarks.closed_loop.episodes import first_tapes, tape_of
 from benchmarks.closed_loop.kept import Kept
 from benchmarks.closed_loop.outcome import HARMS, Outcome, means, summed
 from benchmarks.closed_loop.page import Results, write_page
-from benchmarks.closed_loop.simulated import simulate_often
+from benchmarks.closed_loop.simulated import as_a_sidecar_knows_it, simulate_often
 from benchmarks.control_plane import control_plane
 from benchmarks.report import Origin, origin
 from envs.workloads.tape import Tape
@@ -125,6 +125,8 @@ def _simulated(arm: Arm, tape: Tape) -> list[Outcome]:
         tape = replace(tape, pod_annotated_mbps=np.full_like(tape.pod_annotated_mbps, np.nan))
     if arm.knows_every_app:
         tape = replace(tape, pod_labelled=np.ones_like(tape.pod_labelled))
+    else:
+        tape = as_a_sidecar_knows_it(tape)
     return simulate_often(arm.likeness(), tape)
 
 

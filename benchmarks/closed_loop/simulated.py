@@ -18,6 +18,8 @@ from agent.scorer import Scorer
 from benchmarks.closed_loop.outcome import Outcome
 from envs.dynamics.loading import Loads
 from envs.dynamics.world import World
+from envs.live.assembling import ZoneRtt
+from envs.live.cluster_settings import ClusterSettings
 from envs.workloads.tape import Tape
 from models.manifest import RELEASED
 from models.onnx_scorer import OnnxScorer
@@ -90,6 +92,17 @@ def ladder_of(heuristic: str = "expected_utilisation", with_policy: bool = False
     return standard_ladder(
         clock, lambda: Breaker(clock), Freshness(), policy=policy, heuristic=scorer_by_name(heuristic)
     )
+
+
+def as_a_sidecar_knows_it(tape: Tape) -> Tape:
+    """No label of ours says how far the zones and the users are: it presumes the one, and does without the other.
+
+    Neither is in what the loop measures, so a tape that is wrong about both is measured alike.
+    """
+    presumed = ClusterSettings()
+    rtt = ZoneRtt(presumed.same_zone_rtt_ms, presumed.zone_rtt_ms)
+    nowhere = np.full_like(tape.node_user_latency_ms, np.nan)
+    return replace(tape, zone_rtt_ms=rtt.table(tape.zone_slots), node_user_latency_ms=nowhere)
 
 
 def simulate_often(rule: Scorer | Ladder, tape: Tape) -> list[Outcome]:

@@ -14,7 +14,15 @@ from benchmarks.closed_loop import episodes, kept, page
 from benchmarks.closed_loop.clairvoyant import plan
 from benchmarks.closed_loop.outcome import HARMS, Outcome, means, summed
 from benchmarks.closed_loop.page import Results, write_page
-from benchmarks.closed_loop.simulated import BesidePlugin, InTree, MeteredWorld, ladder_of, simulate, simulate_often
+from benchmarks.closed_loop.simulated import (
+    BesidePlugin,
+    InTree,
+    MeteredWorld,
+    as_a_sidecar_knows_it,
+    ladder_of,
+    simulate,
+    simulate_often,
+)
 from benchmarks.report import Origin
 from tests.cluster.metering import Meter
 
@@ -133,6 +141,16 @@ def test_the_simulated_likeness_is_measured_by_the_same_meter_as_the_loop():
     spread, with_policy = simulate(InTree(), tape), simulate(ladder_of(with_policy=True), tape)
     assert spread.meter.offered_mbit > 0
     assert spread.harms != with_policy.harms
+
+
+def test_what_no_label_says_the_simulated_sidecar_does_not_know_and_the_meter_does_not_need():
+    tape = episodes.tape_of("bursts", 4, SHORT_S)
+    known = as_a_sidecar_knows_it(tape)
+    states = [MeteredWorld(each).state() for each in (tape, known)]
+    assert np.isfinite(states[0].user_latency_ms).all()
+    assert np.isnan(states[1].user_latency_ms).all()
+    assert not np.allclose(states[0].zone_rtt_ms, states[1].zone_rtt_ms)
+    assert simulate(InTree(), known).harms == simulate(InTree(), tape).harms
 
 
 def test_the_simulator_says_what_it_says_over_several_moments_of_the_scrapes():

@@ -26,6 +26,7 @@ from tests.cluster.truth import Truth
 Event = tuple[float, Callable[[], object]]  # seconds of the tape, and what happens then
 
 POLL_S = 0.01
+CREATED_AT_ONCE = 16  # as a controller does it: its batches double while all goes well
 LAST_WITHIN_S = 5.0
 SCRAPED = "rate(node_network_receive_bytes_total[{window_ms}ms])"
 
@@ -59,18 +60,23 @@ class Replay:
     def run(self, events: Sequence[Event] = ()) -> None:
         """The whole tape, by the clock of the truth: on a machine that is too slow everything is late alike.
 
-        Events come in threads of their own, because pods do not wait for them. One that fails fails the replay.
+        Pods are created and events come in threads of their own: nobody waits for another. One that fails fails the
+        replay.
         """
         happened: list[Future[object]] = []
-        with ThreadPoolExecutor(len(events) or 1) as threads:
-            self._play([(at_s, lambda act=act: happened.append(threads.submit(act))) for at_s, act in events])
+
+        def in_threads(due: Sequence[Event], threads: ThreadPoolExecutor) -> list[Event]:
+            return [(at_s, lambda act=act: happened.append(threads.submit(act))) for at_s, act in due]
+
+        with ThreadPoolExecutor(CREATED_AT_ONCE) as creators, ThreadPoolExecutor(len(events) or 1) as others:
+            self._play([*in_threads(self._arrivals(), creators), *in_threads(events, others)])
         for event in happened:
             event.result()
 
     def _play(self, events: Sequence[Event]) -> None:
         began_s = time.monotonic()
         self.exporter.truth.begun = True
-        for at_s, act in sorted([*self._arrivals(), *events], key=lambda due: due[0]):
+        for at_s, act in sorted(events, key=lambda due: due[0]):
             self._until(at_s)
             act()
         self._until(float(self.tape.horizon_s))

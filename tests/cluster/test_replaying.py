@@ -1,5 +1,7 @@
 """A tape replayed on a real control plane: its pods come, are placed by whoever schedules, and leave in time."""
 
+import itertools
+import threading
 import time
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,7 +13,7 @@ from envs.workloads.scenario import load_scenario
 from envs.workloads.synthetic import make_tape
 from tests.cluster.api import eventually
 from tests.cluster.processes import NotReady
-from tests.cluster.replaying import Replay, arriving, first_placements, replaying
+from tests.cluster.replaying import CREATED_AT_ONCE, Replay, arriving, first_placements, replaying
 
 SPEED = 40.0
 TAPE_S = 280.0  # the first burst comes within it
@@ -42,6 +44,26 @@ def test_an_event_that_fails_fails_the_replay():
 
     with pytest.raises(NotReady, match="the sidecar ended with code 1"):
         an_empty_replay().run([(0.0, fail)])
+
+
+def test_pods_that_come_together_are_created_together(tape):
+    """Else none of them would ever see another one wait."""
+    first = float(tape.pod_arrival_s[arriving(tape)[0]])
+    together = replace(tape, pod_arrival_s=np.where(tape.pod_initial, tape.pod_arrival_s, first).astype(np.float32))
+    met = threading.Barrier(CREATED_AT_ONCE, timeout=10.0)
+    batches = len(arriving(together)) // CREATED_AT_ONCE
+    asked = itertools.count()
+
+    class Admin:
+        def create(self, path, pod):
+            if next(asked) < batches * CREATED_AT_ONCE:  # the rest is no whole batch
+                met.wait()
+
+    everywhere = dict.fromkeys(range(tape.pod_slots), 0)
+    exporter = SimpleNamespace(truth=SimpleNamespace(begun=False, clock_s=TAPE_S), nodes=everywhere)
+    Replay(SimpleNamespace(admin=Admin()), together, SPEED, NAMESPACE, True, exporter, None).run()
+    assert batches > 0
+    assert next(asked) == len(arriving(together))
 
 
 @pytest.mark.timeout(120)
