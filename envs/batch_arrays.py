@@ -58,7 +58,7 @@ RINGS = rows("RINGS", "cpu rx tx memory connections")
 DEMAND = rows(
     "DEMAND",
     "cpu memory gpus gpu_milli expected_cpu expected_memory expected_rx expected_tx source sibling_mbps soft_ms hard_ms"
-    " siblings",
+    " siblings queue",
 )
 FIRST_NODE_VALUES = {
     NODE.sampled_at_s: -np.inf,

@@ -35,6 +35,16 @@ def describe(L, T, c, t, assumes):
         describe_nothing(L, c)
     else:
         describe_demand(L, T, c, t, L.waiting[c, L.count[c, COUNT.offered]])
+    L.demand[c, DEMAND.queue] = queue_length(L, c)
+
+
+@compiled
+def queue_length(L, c):
+    """World.queue_length"""
+    seen, decided = 0, -1 if L.count[c, COUNT.done] else L.count[c, COUNT.offered]
+    for index in range(L.count[c, COUNT.waiting]):
+        seen += index == decided or L.waiting_since_s[c, index] < L.clock_s[c]
+    return seen
 
 
 @compiled

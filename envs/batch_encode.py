@@ -231,7 +231,7 @@ def encode_pod(L, c, candidates, mean_cpu, mean_memory, out):
     out[G.sibling_traffic] = traffic(declared) if declared == declared else 0.0
     out[G.siblings] = np.log1p(demand[DEMAND.siblings]) / 4.0
     out[G.latency_limited] = 1.0 if demand[DEMAND.soft_ms] == demand[DEMAND.soft_ms] else 0.0
-    out[G.queue] = np.log1p(float(L.count[c, COUNT.waiting])) / 4.0
+    out[G.queue] = np.log1p(demand[DEMAND.queue]) / 4.0
     out[G.candidates] = np.log1p(candidates) / 8.0
 
 

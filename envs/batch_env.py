@@ -195,7 +195,7 @@ class BatchEnv:
             siblings_on_node=node[:, NODE.siblings],
             siblings_in_zone=node[:, NODE.siblings_in_zone],
             sibling_rtt_ms=node[:, NODE.sibling_rtt_ms],
-            queue_length=live.count[rows, COUNT.waiting].astype(np.float64),
+            queue_length=pod[:, DEMAND.queue],
         )
 
     def encode(self, out: Encoding | None = None) -> Encoding:

@@ -98,7 +98,7 @@ def snapshot_of(world: World, nodes: NodeTable, now_s: float) -> Snapshot:
             cluster=Use(*knowledge.cluster_observed.tolist()),
         ),
         pods_by_app={(NAMESPACE, app_name(app)): knowledge.app_pods[app].copy() for app in apps},
-        queue_length=len(world.waiting),
+        queue_length=world.queue_length(),
     )
 
 

@@ -64,8 +64,16 @@ class World(Cluster):
 
     def demand(self) -> Demand:
         """Of the pod that waits for a decision; after the horizon none does."""
-        queue_length = len(self.waiting)
+        queue_length = self.queue_length()
         return self.knowledge.no_demand(queue_length) if self.done else self.knowledge.demand(self.pod, queue_length)
+
+    def queue_length(self) -> int:
+        """Pods that a sidecar sees waiting: this one, and those that were left over by an earlier tick.
+
+        kube-scheduler places pods that come together faster than any watch tells of them, so nobody sees a burst wait.
+        """
+        decided = -1 if self.done else self.offered
+        return sum(at == decided or pod.since_s < self.clock_s for at, pod in enumerate(self.waiting))
 
     def bound_to(self, node: int) -> int:
         """Where the pod goes if we prefer this node: other plugins' scores are added, now and then another one wins."""

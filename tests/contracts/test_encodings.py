@@ -74,7 +74,7 @@ class Sidecar:
             each.pod: each.node for each in world.running if each.visible_at < world.decisions or each.bound_at_s < 0
         }
         placed = {each.pod for each in world.running} - shown.keys()  # the watch still shows them waiting
-        waiting = dict.fromkeys({each.pod for each in world.waiting} | placed)
+        waiting = dict.fromkeys({each.pod for each in world.waiting if each.since_s < world.clock_s} | placed)
         there = {("default", name_of(pod)) for pod in (*shown, *waiting)}
         for name in [name for name in self.ledger.pods if name not in there]:
             self.ledger.remove_pod(name)
