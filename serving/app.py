@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 
@@ -17,10 +17,11 @@ from agent.errors import InputError
 from envs.live.binding import Binder
 from envs.live.kubernetes.events import PodEvents
 from envs.live.snapshot import ClusterSource
+from serving.connection import AtOnce
 from serving.decide import Decider
 from serving.extender import Extender
 from serving.legacy import legacy_agent
-from serving.observability import Metrics, RequestMetrics
+from serving.observability import Metrics, RequestCounts, RequestMetrics
 from serving.routes import console, decisions, events, explain, extender, health, model, score, state
 from serving.routes.http import error_reply
 from serving.security.tokens import TokenFile, TokenGuard
@@ -38,6 +39,7 @@ class SidecarApp(FastAPI):
     """
 
     _express: dict[str, ASGIApp]
+    at_once: Mapping[bytes, AtOnce] = {}  # what a server may answer by itself
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         express = self._express.get(scope["path"]) if scope.get("method") == "POST" else None
@@ -82,7 +84,8 @@ def create_app(
     metrics.watch(source.snapshot, decider, lambda: sidecar.settings.ladder.stale_after_s)
     trace(app, sidecar)
     _add_guard(app, settings.security)
-    app.add_middleware(RequestMetrics, metrics=metrics)  # last, so around the guard: refusals are counted too
+    watched, counts = bool(app.user_middleware), RequestCounts(metrics)
+    app.add_middleware(RequestMetrics, counts=counts)  # last, so around the guard: refusals are counted too
     for routes in (score, explain, decisions, events, model, state, health, console):
         app.include_router(routes.router)
     judge = Extender(settings, source, decider, metrics)
@@ -90,7 +93,10 @@ def create_app(
         judge.on_warning(pod_events.warn)
         sidecar.background.append(pod_events)
     sidecar.live.on_change(judge.apply)
-    app.add_express(extender.routes(settings, judge, metrics, binder))
+    verbs = extender.Verbs(settings.server.max_nodes, judge, metrics, binder)
+    app.add_express(extender.routes(settings, verbs))
+    if not watched:  # a guard or traces must see every request
+        app.at_once = extender.at_once(settings, verbs, counts)
     app.add_exception_handler(InputError, _on_input_error)
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(Exception, _on_defect)

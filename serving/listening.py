@@ -12,14 +12,15 @@ import logging
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from agent.errors import InputError
+from serving.connection import AtOnce, Connection
 from serving.security.certificates import certificates_of
 from serving.security.exposure import check_exposure
 from serving.settings import ConnectionSettings, Settings
@@ -37,7 +38,14 @@ SWITCH_INTERVAL_S = 0.0005
 class Server(uvicorn.Server):
     """uvicorn on a socket of our own."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, on_stop: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        on_stop: Callable[[], None] = lambda: None,
+        at_once: Mapping[bytes, AtOnce] | None = None,
+    ) -> None:
+        """``at_once``: by path, what need not go through the application."""
         limits = settings.connections
         config = uvicorn.Config(
             app,
@@ -47,7 +55,6 @@ class Server(uvicorn.Server):
             access_log=False,
             server_header=False,
             ws="none",
-            http=Connection,
             proxy_headers=False,  # nobody here asks where a request came from
             limit_concurrency=limits.max_open,
             timeout_keep_alive=limits.keep_alive_s,
@@ -58,6 +65,7 @@ class Server(uvicorn.Server):
         self._handshake_s = limits.slow_client_s if self._certificates else None
         self._waiting = Waiting(limits, time.monotonic)
         self._on_stop = on_stop
+        self._connection = partial(Connection, at_once=at_once or {})
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn does it, but for the certificates and the time that a handshake may take."""
@@ -73,7 +81,7 @@ class Server(uvicorn.Server):
             self.servers.append(server)
 
     def _new_connection(self) -> asyncio.Protocol:
-        return Connection(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+        return self._connection(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Streams end first: it waits for requests under way, and these would go on for ever."""
@@ -86,48 +94,6 @@ class Server(uvicorn.Server):
                 logger.debug("a client was too slow: its connection is closed")
                 connection.transport.abort()
         return await super().on_tick(counter)
-
-
-class Connection(HttpToolsProtocol):
-    """uvicorn's, but that the head of an answer goes out with its body."""
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(cast(asyncio.Transport, JoiningTransport(transport, self.loop)))
-
-
-class JoiningTransport:
-    """Keeps what is written until more comes or the loop goes round: uvicorn writes the head and the body of an answer
-
-    one after the other, and each write is a call of the kernel here and a wake-up over there.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._kept = b""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        if self._kept:
-            data, self._kept = self._kept + data, b""
-            self._transport.write(data)
-        elif data:
-            self._kept = data
-            self._loop.call_soon(self.flush)
-
-    def flush(self) -> None:
-        if self._kept:
-            kept, self._kept = self._kept, b""
-            self._transport.write(kept)
-
-    def get_write_buffer_size(self) -> int:
-        return len(self._kept) + self._transport.get_write_buffer_size()
-
-    def close(self) -> None:
-        self.flush()
-        self._transport.close()
 
 
 class Waiting:
@@ -154,6 +120,8 @@ class Waiting:
     def _awaited(self, connection: Any) -> tuple[object, float]:
         """What this connection is awaited for, another value for another request (cycle), and how long it may last."""
         cycle, slow_s = connection.cycle, self._limits.slow_client_s
+        if connection.held is not None:
+            return ("body", connection.held), slow_s
         if cycle is None:
             return "first request", slow_s
         if connection.transport.get_write_buffer_size():

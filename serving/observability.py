@@ -166,22 +166,37 @@ class _StateCollector(Collector):
         )
 
 
-class RequestMetrics:
-    """Counts and times every request. Plain ASGI: the usual middleware class costs more than the scoring."""
+class RequestCounts:
+    """Counts and times requests, whichever way they are answered."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self._app = app
+    def __init__(self, metrics: Metrics) -> None:
         # looked up once for each: prometheus-client takes longer to find a child than to count
         self._requests = cache(lambda route, code: metrics.requests.labels(route, str(code)))
         self._seconds = cache(metrics.request_seconds.labels)
+
+    def begun(self) -> float:
+        """The time, to be given back at the end."""
+        _ANSWERED_BY.set(NO_SOURCE)  # a server may use a context again
+        return time.perf_counter()
+
+    def ended(self, route: str, code: int, began_s: float) -> None:
+        self._requests(route, code).inc()
+        if route not in STREAMS:
+            self._seconds(route, _ANSWERED_BY.get()).observe(time.perf_counter() - began_s)
+
+
+class RequestMetrics:
+    """Counts every request. Plain ASGI: the usual middleware class costs more than the scoring."""
+
+    def __init__(self, app: ASGIApp, counts: RequestCounts) -> None:
+        self._app = app
+        self._counts = counts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began_s = time.perf_counter()
-        code = 500
-        _ANSWERED_BY.set(NO_SOURCE)  # a server may use a context again
+        began_s, code = self._counts.begun(), 500
 
         async def watching(message: Message) -> None:
             nonlocal code
@@ -192,10 +207,7 @@ class RequestMetrics:
         try:
             await self._app(scope, receive, watching)
         finally:
-            route = route_of(scope)
-            self._requests(route, code).inc()
-            if route not in STREAMS:
-                self._seconds(route, _ANSWERED_BY.get()).observe(time.perf_counter() - began_s)
+            self._counts.ended(route_of(scope), code, began_s)
 
 
 def route_of(scope: MutableMapping[str, Any]) -> str:

@@ -6,9 +6,7 @@ import logging
 import signal
 import time
 
-from fastapi import FastAPI
-
-from serving.app import create_app
+from serving.app import SidecarApp, create_app
 from serving.configuration import ConfigurationSource
 from serving.decide import new_decider
 from serving.embedded import EmbeddedSimulation
@@ -32,7 +30,7 @@ def run(source: ConfigurationSource) -> None:
     listener = listen(settings)
     app = sidecar_app(settings)
     reload_on_change(app.state.sidecar, source)
-    server = Server(app, settings, on_stop=app.state.sidecar.streams.stop)
+    server = Server(app, settings, on_stop=app.state.sidecar.streams.stop, at_once=app.at_once)
     scheme = "https" if settings.security.certificate_file else "http"
     address = "{}://{}:{}".format(scheme, *listener.getsockname()[:2])
     logger.info("answering at %s: POST /v1/score, GET /v1/state and what %s/openapi.json lists", address, address)
@@ -53,7 +51,7 @@ def reload_on_change(sidecar: Sidecar, source: ConfigurationSource) -> None:
     signal.signal(signal.SIGHUP, lambda *_: watcher.soon(lambda: sidecar.live.reload(source.read)))
 
 
-def sidecar_app(settings: Settings) -> FastAPI:
+def sidecar_app(settings: Settings) -> SidecarApp:
     """The application over the cluster that the settings name."""
     clock, metrics = time.monotonic, Metrics()
     decider = new_decider(settings, clock, metrics.on_ranking, metrics.on_skip)

@@ -13,7 +13,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from benchmarks.extender.cluster import StandingCluster
-from serving.app import create_app
+from serving.app import SidecarApp, create_app
 from serving.configuration import load_settings
 from serving.decide import new_decider
 from serving.listening import Server, listen
@@ -22,7 +22,7 @@ from serving.settings import Settings
 from serving.wire.extender import from_filter, from_levels, to_args
 
 
-def sidecar(nodes: int) -> FastAPI:
+def sidecar(nodes: int) -> SidecarApp:
     settings, clock, metrics = Settings(), time.monotonic, Metrics()
     decider = new_decider(settings, clock, metrics.on_ranking, metrics.on_skip)
     return create_app(settings, StandingCluster(nodes, clock), decider, metrics)
@@ -52,7 +52,9 @@ def main() -> None:
     kind, port, nodes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     settings = load_settings(server={"port": port})
     listener = listen(settings)
-    Server({"sidecar": sidecar, "constant": constant}[kind](nodes), settings).run(sockets=[listener])
+    app = {"sidecar": sidecar, "constant": constant}[kind](nodes)
+    at_once = app.at_once if isinstance(app, SidecarApp) else None
+    Server(app, settings, at_once=at_once).run(sockets=[listener])
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -19,9 +20,10 @@ from starlette.types import Receive, Scope, Send
 from agent.breaker import Clock
 from agent.errors import InputError
 from envs.live.binding import Binder, Binding, BindingRefused
+from serving.connection import AtOnce
 from serving.extender import NEUTRAL_LEVEL, Extender, Rejected
 from serving.foreseen import Foreseen, Foresight
-from serving.observability import Metrics
+from serving.observability import Metrics, RequestCounts
 from serving.routes.http import JSON, error_body, read_body
 from serving.settings import Settings
 from serving.turns import Turns
@@ -29,11 +31,13 @@ from serving.wire import extender as wire
 
 logger = logging.getLogger(__name__)
 
+PREFIX = "/extender/"
+
 Answer = Callable[[bytes, float], Awaitable[bytes]]  # of a body that was complete at this time
+PromptAnswer = Callable[[bytes], bytes | None]
 
 
-def routes(settings: Settings, extender: Extender, metrics: Metrics, binder: Binder | None) -> list[Route]:
-    verbs = _Verbs(settings.server.max_nodes, extender, metrics, binder)
+def routes(settings: Settings, verbs: Verbs) -> list[Route]:
     switched_on: dict[str, Answer | None] = {
         "filter": verbs.filter,
         "prioritize": verbs.prioritize,
@@ -41,16 +45,40 @@ def routes(settings: Settings, extender: Extender, metrics: Metrics, binder: Bin
         "preempt": verbs.preempt if settings.extender.preempt else None,
     }
     applications = (
-        _Verb(verb, answer, settings.extender.max_body_bytes, extender.clock) for verb, answer in switched_on.items()
+        _Verb(verb, answer, settings.extender.max_body_bytes, verbs.clock) for verb, answer in switched_on.items()
     )
     return [Route(each.path, each, methods=["POST"]) for each in applications]
+
+
+def at_once(settings: Settings, verbs: Verbs, counts: RequestCounts) -> dict[bytes, AtOnce]:
+    """By path, what needs neither the event loop nor the layers of an application."""
+    prompt: dict[str, PromptAnswer] = {"filter": verbs.filtered, "prioritize": verbs.foretold}
+    paths = {PREFIX + verb: answer for verb, answer in prompt.items()}
+    return {
+        path.encode(): AtOnce(_counted(path, answer, counts), settings.extender.max_body_bytes)
+        for path, answer in paths.items()
+    }
+
+
+def _counted(path: str, answer: PromptAnswer, counts: RequestCounts) -> PromptAnswer:
+    def counted(body: bytes) -> bytes | None:
+        began_s = counts.begun()
+        try:
+            reply = answer(body)
+        except Exception:  # the application meets the same, and says what is wrong
+            return None
+        if reply is not None:
+            counts.ended(path, HTTPStatus.OK, began_s)
+        return reply
+
+    return counted
 
 
 class _Verb:
     """An ASGI application; as the ``route`` of its requests it gives the metrics their label."""
 
     def __init__(self, verb: str, answer: Answer | None, max_body_bytes: int, clock: Clock) -> None:
-        self.path = f"/extender/{verb}"
+        self.path = PREFIX + verb
         self._verb = verb
         self._answer = answer
         self._max_body_bytes = max_body_bytes
@@ -82,7 +110,7 @@ class _Verb:
             return 500, error_body("internal error; the log of the sidecar has the details")
 
 
-class _Verbs:
+class Verbs:
     def __init__(self, max_nodes: int, extender: Extender, metrics: Metrics, binder: Binder | None) -> None:
         self._max_nodes = max_nodes
         self._extender = extender
@@ -90,8 +118,12 @@ class _Verbs:
         self._binder = binder
         self._turns = Turns(extender.clock, extender.deadline_s)
         self._foreseen = Foreseen(extender)
+        self.clock = extender.clock
 
     async def filter(self, body: bytes, complete_at_s: float) -> bytes:
+        return self.filtered(body)
+
+    def filtered(self, body: bytes) -> bytes:
         """Never shed: it is cheap, and a node under maintenance must not slip through because many ask."""
         args, names = self._args(body)
         rejected = self._or_neutral(lambda: self._extender.rejected(args.pod, names), Rejected())
@@ -100,9 +132,9 @@ class _Verbs:
         return wire.from_filter(args, names, rejected.failed, rejected.unresolvable)
 
     async def prioritize(self, body: bytes, complete_at_s: float) -> bytes:
-        foreseen = self._foreseen.take(body)
-        if foreseen is not None:  # the work is done: there is nothing to wait a turn for
-            return self._settled(foreseen)
+        foretold = self.foretold(body)
+        if foretold is not None:
+            return foretold
         async with self._turns.turn(complete_at_s) as full:
             args, names = self._args(body)
             levels = [NEUTRAL_LEVEL] * len(names)
@@ -112,6 +144,11 @@ class _Verbs:
             else:
                 self._metrics.shed.inc()
             return wire.from_levels(names, levels)
+
+    def foretold(self, body: bytes) -> bytes | None:
+        """The work is done already: there is nothing to wait a turn for. None if it is not."""
+        foreseen = self._foreseen.take(body)
+        return None if foreseen is None else self._settled(foreseen)
 
     def _settled(self, foreseen: Foresight) -> bytes:
         neutral = [NEUTRAL_LEVEL] * len(foreseen.names)

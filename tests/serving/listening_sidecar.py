@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -20,12 +21,19 @@ STOPPED_WITHIN_S = 5
 def a_sidecar(settings: Settings) -> Server:
     clock, metrics = ManualClock(), Metrics()
     decider = new_decider(settings, clock, metrics.on_ranking, metrics.on_skip)
-    return Server(create_app(settings, StillSource(a_snapshot()), decider, metrics), settings)
+    app = create_app(settings, StillSource(a_snapshot()), decider, metrics)
+    return Server(app, settings, at_once=app.at_once)
 
 
 @contextmanager
 def listening_sidecar(settings: Settings) -> Iterator[Server]:
-    listener, server = listen(settings), a_sidecar(settings)
+    with listening(a_sidecar(settings), listen(settings)) as server:
+        yield server
+
+
+@contextmanager
+def listening(server: Server, listener: socket.socket) -> Iterator[Server]:
+    """In a thread."""
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     while not server.started:

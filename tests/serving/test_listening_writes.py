@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from serving.listening import JoiningTransport
+from serving.connection import JoiningTransport
 
 
 class Written:
