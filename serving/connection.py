@@ -82,11 +82,11 @@ class Connection(HttpToolsProtocol):
 
     def _is_usual(self, at_once: AtOnce) -> bool:
         """A POST of known length, no answer before it that is still awaited or not yet taken, and no limit reached."""
-        parser, sizes = self.parser, [value for name, value in self.headers if name == b"content-length"]
+        parser, headers = self.parser, dict(self.headers)
         return (
             parser.get_method() == b"POST"
-            and len(sizes) == 1
-            and int(sizes[0]) <= at_once.max_body_bytes
+            and int(headers.get(b"content-length", at_once.max_body_bytes + 1)) <= at_once.max_body_bytes
+            and b"transfer-encoding" not in headers
             and parser.get_http_version() == "1.1"
             and parser.should_keep_alive()
             and not parser.should_upgrade()
