@@ -36,8 +36,8 @@ class Size:
         return self.pods_with_full_nodes if form == FULL_NODES else self.pods
 
 
-# A binding is work for others for some seconds (KWOK starts the pod, its status is written and sent around). Rounds must
-# last longer than that, or most of it falls outside those of fast forms, and a pod seems to cost less there.
+# A binding is work for others for some seconds (KWOK starts the pod, its status is written and sent around). Rounds
+# must last longer, or most of that falls outside those of fast forms, and a pod seems to cost less there.
 SIZES = (Size(100, 3000, 150), Size(500, 3000, 60), Size(1000, 2400, 40), Size(5000, 1500, 20))
 QUICK = (Size(100, 200, 30, rounds=1),)
 

@@ -151,7 +151,9 @@ def test_no_more_connections_are_served_than_allowed():
 
 
 def test_a_body_that_does_not_come_is_not_awaited_for_ever():
-    with serving(slow_client_s=SLOW_S) as (client, _):
+    with serving(slow_client_s=SLOW_S, keep_alive_s=60) as (client, _):
+        client.sendall(post(b"abc"))
+        assert answer(client) == b"now abc"
         client.sendall(post(b"abc")[:-1])
         began_s = time.monotonic()
         assert client.recv(65536) == b""
