@@ -6,18 +6,15 @@ programs with every cache empty, downloads included.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.bars import Bar, measured
+from benchmarks.run import ROOT, minutes_of
 from tests.cluster.building import PROGRAMS
 
-ROOT = Path(__file__).parents[1]
 ALL, ONE = "tests/cluster", "tests/cluster/test_api_server.py"
 CACHES = ("XDG_CACHE_HOME", "GOCACHE", "GOMODCACHE")
 
@@ -45,10 +42,5 @@ def building_minutes() -> float:
     return minutes if built >= {program.name for program in PROGRAMS} else float("inf")
 
 
-def _minutes(command: Sequence[str], environment: dict[str, str]) -> float:
-    """Infinite if it fails: a test that failed took no time that counts."""
-    began_s = time.monotonic()
-    outcome = subprocess.run(
-        [sys.executable, *command], cwd=ROOT, env=os.environ | environment, stdout=subprocess.DEVNULL, check=False
-    )
-    return (time.monotonic() - began_s) / 60 if outcome.returncode == 0 else float("inf")
+def _minutes(command: Sequence[str], environment: Mapping[str, str]) -> float:
+    return minutes_of([sys.executable, *command], ROOT, environment)

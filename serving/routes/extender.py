@@ -25,13 +25,12 @@ from serving.extender import NEUTRAL_LEVEL, Extender, Rejected
 from serving.foreseen import Foreseen, Foresight
 from serving.observability import Metrics, RequestCounts
 from serving.routes.http import JSON, error_body, read_body
+from serving.security.tokens import EXTENDER_PREFIX
 from serving.settings import Settings
 from serving.turns import Turns
 from serving.wire import extender as wire
 
 logger = logging.getLogger(__name__)
-
-PREFIX = "/extender/"
 
 Answer = Callable[[bytes, float], Awaitable[bytes]]  # of a body that was complete at this time
 PromptAnswer = Callable[[bytes], bytes | None]
@@ -53,7 +52,7 @@ def routes(settings: Settings, verbs: Verbs) -> list[Route]:
 def at_once(settings: Settings, verbs: Verbs, counts: RequestCounts) -> dict[bytes, AtOnce]:
     """By path, what needs neither the event loop nor the layers of an application."""
     prompt: dict[str, PromptAnswer] = {"filter": verbs.filtered, "prioritize": verbs.foretold}
-    paths = {PREFIX + verb: answer for verb, answer in prompt.items()}
+    paths = {EXTENDER_PREFIX + verb: answer for verb, answer in prompt.items()}
     return {
         path.encode(): AtOnce(_counted(path, answer, counts), settings.extender.max_body_bytes)
         for path, answer in paths.items()
@@ -78,7 +77,7 @@ class _Verb:
     """An ASGI application; as the ``route`` of its requests it gives the metrics their label."""
 
     def __init__(self, verb: str, answer: Answer | None, max_body_bytes: int, clock: Clock) -> None:
-        self.path = PREFIX + verb
+        self.path = EXTENDER_PREFIX + verb
         self._verb = verb
         self._answer = answer
         self._max_body_bytes = max_body_bytes
