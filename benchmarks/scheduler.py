@@ -36,9 +36,7 @@ class Size:
         return self.pods_with_full_nodes if form == FULL_NODES else self.pods
 
 
-# A binding is work for others for some seconds (KWOK starts the pod, its status is written and sent around). Rounds
-# must last longer, or most of that falls outside those of fast forms, and a pod seems to cost less there.
-SIZES = (Size(100, 3000, 150), Size(500, 3000, 60), Size(1000, 2400, 40), Size(5000, 1500, 20))
+SIZES = (Size(100, 1000, 150), Size(500, 1000, 60), Size(1000, 1000, 40), Size(5000, 600, 20))
 QUICK = (Size(100, 200, 30, rounds=1),)
 
 
@@ -78,9 +76,12 @@ def _rounds(cluster: ApiServer, size: Size, prometheus: str) -> list[Round]:
 
 
 def bars(nodes: int, rounds: Sequence[Round]) -> Iterator[Bar]:
-    speed = {form: median(each.pods_per_s for each in rounds if each.form == form) for form in FORMS}
+    by_form = {form: [each for each in rounds if each.form == form] for form in FORMS}
+    speed = {form: median(each.pods_per_s for each in same) for form, same in by_form.items()}
+    running = {form: median(each.running_per_s for each in same) for form, same in by_form.items()}
     beside = _beside(rounds) | {_key(form): round(speed[form], 1) for form in FORMS}
-    beside["forms"] = {_key(form): _in_full([each for each in rounds if each.form == form]) for form in FORMS}
+    beside |= {f"{_key(form)}_until_running": round(running[form], 1) for form in FORMS}
+    beside["forms"] = {_key(form): _in_full(same) for form, same in by_form.items()}
     yield measured(f"policy_over_constant_{nodes}_nodes", speed[POLICY] / speed[CONSTANT], **beside)
     if nodes == AGAINST_NONE_AT:
         yield measured(f"policy_over_no_extender_{nodes}_nodes", speed[POLICY] / speed[NONE], **beside)
@@ -102,6 +103,7 @@ def _in_full(same: Sequence[Round]) -> dict[str, Any]:
         "algorithm_ms": median(each.algorithm_ms for each in same),
         "scheduler_cpu_ms": median(each.scheduler_cpu_ms for each in same),
         "extender_cpu_ms": median(each.beside_cpu_ms for each in same),
+        "left_share": median(each.left_share for each in same),
     }
     return {
         **_rounded(spent),

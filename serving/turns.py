@@ -24,6 +24,7 @@ class Turns:
         self._clock = clock
         self._deadline_s = deadline_s
         self._let_in = 0
+        self._taken = False  # by somebody who did not wait for a turn, in this round of the loop
         self._full_s = FIRST_GUESS_S  # one full answer
         self._round_s = 0.0  # all else in a round of the loop
         self._worked_s = 0.0  # on full answers so far
@@ -32,6 +33,17 @@ class Turns:
     def busy(self) -> bool:
         """Whether somebody waits for a full answer."""
         return self._let_in > 0
+
+    def first(self) -> bool:
+        """True for the first of a round of the loop, if nobody waits: there is nothing to wait a turn for."""
+        if self._taken or self._let_in:
+            return False
+        self._taken = True
+        asyncio.get_running_loop().call_soon(self._next)
+        return True
+
+    def _next(self) -> None:
+        self._taken = False
 
     @asynccontextmanager
     async def turn(self, complete_at_s: float) -> AsyncIterator[bool]:

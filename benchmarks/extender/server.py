@@ -1,11 +1,13 @@
 """The two servers that are compared, each a process: ``python -m benchmarks.extender.server sidecar PORT NODES``.
 
 ``sidecar`` is the application as it is served, over a cluster of numbers. ``constant`` is the least that a FastAPI
-extender can do: parse the same names, and emit them, all of them and with the same score.
+extender can do: parse the same names, and emit them, all of them and with the same score. A fourth word makes it rank
+so many milliseconds late, without computing anything meanwhile: what waiting alone costs kube-scheduler.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 
@@ -28,7 +30,7 @@ def sidecar(nodes: int) -> SidecarApp:
     return create_app(settings, StandingCluster(nodes, clock), decider, metrics)
 
 
-def constant(nodes: int) -> FastAPI:
+def constant(nodes: int, late_ms: float = 0.0) -> FastAPI:
     app = FastAPI()
 
     @app.get("/readyz")
@@ -43,6 +45,8 @@ def constant(nodes: int) -> FastAPI:
     @app.post("/extender/prioritize")
     async def prioritize(request: Request) -> Response:
         _, names = to_args(await request.body(), nodes)
+        if late_ms:
+            await asyncio.sleep(late_ms / 1000.0)
         return Response(from_levels(names, [5] * len(names)), media_type="application/json")
 
     return app
@@ -50,9 +54,10 @@ def constant(nodes: int) -> FastAPI:
 
 def main() -> None:
     kind, port, nodes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    late_ms = float(sys.argv[4]) if len(sys.argv) > 4 else 0.0
     settings = load_settings(server={"port": port})
     listener = listen(settings)
-    app = {"sidecar": sidecar, "constant": constant}[kind](nodes)
+    app = sidecar(nodes) if kind == "sidecar" else constant(nodes, late_ms)
     at_once = app.at_once if isinstance(app, SidecarApp) else None
     Server(app, settings, at_once=at_once).run(sockets=[listener])
 

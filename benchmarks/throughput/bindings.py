@@ -1,4 +1,4 @@
-"""When pods were bound, by the word of the API server."""
+"""When pods were bound, and when they ran, by the word of the API server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tests.cluster.identities import ADMIN
 
 # Only pods that have a node are watched, so each appears once as new: when it is bound.
 ONLY_BOUND = {"watch": "true", "fieldSelector": "spec.nodeName!=", "timeoutSeconds": "600"}
-NEWS = '{"type":"ADDED"'
+NEWS, CHANGE = '{"type":"ADDED"', '{"type":"MODIFIED"'
+RUNS = '"phase":"Running"'  # said once of each pod: KWOK writes its status once
 VERSION = re.compile(r'"resourceVersion":"([0-9]+)"')
 OPEN_WITHIN_S = 20.0
 
@@ -25,6 +26,7 @@ class Bindings:
 
     def __init__(self, cluster: ApiServer, namespace: str) -> None:
         self.at_s: list[float] = []
+        self.running_at_s: list[float] = []
         self._path = f"{cluster.url}/api/v1/namespaces/{namespace}/pods"
         self._headers = {"Authorization": f"Bearer {cluster.tokens.of(ADMIN)}"}
         self._trust = ssl.create_default_context(cafile=str(cluster.authority.certificate))
@@ -38,16 +40,23 @@ class Bindings:
     def stop(self) -> None:
         self._stopping.set()
 
-    def wait_for(self, count: int, within_s: float) -> None:
-        until_s = time.monotonic() + within_s
-        while len(self.at_s) < count:
-            if time.monotonic() > until_s:
-                raise InputError(f"only {len(self.at_s)} of {count} pods were bound within {within_s:.0f} s")
-            time.sleep(0.02)
+    def wait_until_bound(self, count: int, within_s: float) -> None:
+        _wait_for(self.at_s, count, "bound", within_s)
+
+    def wait_until_running(self, count: int, within_s: float) -> None:
+        _wait_for(self.running_at_s, count, "running", within_s)
 
     def pods_per_s(self) -> float:
-        """From the first to the last."""
+        """From the first binding to the last."""
         return (len(self.at_s) - 1) / (self.at_s[-1] - self.at_s[0])
+
+    def running_per_s(self) -> float:
+        """From the first binding until the last pod runs."""
+        return (len(self.running_at_s) - 1) / (self.running_at_s[-1] - self.at_s[0])
+
+    def left_share(self) -> float:
+        """Of the pods that did not run yet when the last one was bound: work that was left for later."""
+        return sum(at_s > self.at_s[-1] for at_s in self.running_at_s) / len(self.running_at_s)
 
     def _run(self) -> None:
         try:
@@ -72,5 +81,15 @@ class Bindings:
         """Where to go on from after this line."""
         if line.startswith(NEWS):
             self.at_s.append(time.monotonic())
+        elif line.startswith(CHANGE) and RUNS in line:
+            self.running_at_s.append(time.monotonic())
         found = VERSION.search(line)
         return {"resourceVersion": found[1]} if found else {}
+
+
+def _wait_for(times_s: list[float], count: int, what: str, within_s: float) -> None:
+    until_s = time.monotonic() + within_s
+    while len(times_s) < count:
+        if time.monotonic() > until_s:
+            raise InputError(f"only {len(times_s)} of {count} pods were {what} within {within_s:.0f} s")
+        time.sleep(0.02)

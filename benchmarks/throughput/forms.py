@@ -1,7 +1,8 @@
-"""The four schedulers that are compared: the same kube-scheduler, beside nobody, a constant answer, or Pilotfish.
+"""The schedulers that are compared: the same kube-scheduler, beside nobody, a constant answer, or Pilotfish.
 
 Pilotfish's form is what ``pilotfish scheduler-config`` prints. The constant extender gets the same configuration with
-its own address, so both are asked the same verbs about the same names.
+its own address, so both are asked the same verbs about the same names. The same one, late, computes nothing more: it
+tells what time costs from what work costs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from tests.cluster.processes import Daemon
 from tests.cluster.sidecar import Sidecar, configuration_beside, start_sidecar
 
 NONE, CONSTANT, POLICY, FULL_NODES = "no extender", "constant extender", "policy", "policy, full nodes"
-FORMS = (NONE, CONSTANT, POLICY, FULL_NODES)
+LATE_MS = 2
+LATE = f"constant extender, {LATE_MS} ms late"
+RANK_ONLY = "policy, rank only"
+FORMS = (NONE, CONSTANT, LATE, POLICY, RANK_ONLY, FULL_NODES)
 MAX_NODES = 10_000
 PATIENCE = "30s"  # full nodes of a large cluster take longer than the shipped httpTimeout allows
 
@@ -48,8 +52,8 @@ def beside(form: str, cluster: ApiServer, prometheus: str) -> Iterator[Beside]:
 def _started(form: str, cluster: ApiServer, prometheus: str) -> Beside:
     if form == NONE:
         return Beside({})
-    if form == CONSTANT:
-        constant = _start_constant(cluster)
+    if form in (CONSTANT, LATE):
+        constant = _start_constant(cluster, LATE_MS if form == LATE else 0)
         return Beside(configuration_of(form, constant), constant.daemon)
     sidecar = start_sidecar(cluster, prometheus__address=prometheus)
     eventually(lambda: _has_metrics(sidecar), "metrics of every node at the sidecar", within_s=60.0, every_s=0.5)
@@ -62,16 +66,16 @@ def _has_metrics(sidecar: Sidecar) -> bool:
 
 
 def configuration_of(form: str, extender: Sidecar) -> dict[str, Any]:
-    """What is shipped, but for the form in which nodes are sent."""
-    configuration = configuration_beside(extender)
+    """What is shipped, but for the verbs that are asked and the form in which nodes are sent."""
+    configuration = configuration_beside(extender, *(["--rank-only"] if form == RANK_ONLY else []))
     if form == FULL_NODES:
         configuration["extenders"][0] |= {"nodeCacheCapable": False, "httpTimeout": PATIENCE}
     return configuration
 
 
-def _start_constant(cluster: ApiServer) -> Sidecar:
+def _start_constant(cluster: ApiServer, late_ms: int) -> Sidecar:
     port = free_port()
-    options = ["-m", "benchmarks.extender.server", "constant", str(port), str(MAX_NODES)]
+    options = ["-m", "benchmarks.extender.server", "constant", str(port), str(MAX_NODES), str(late_ms)]
     daemon = cluster.processes.start("constant", Path(sys.executable), options)
     wait_until_ready(daemon.process, port)
     return Sidecar(daemon, port)

@@ -14,22 +14,26 @@ FOLDER = Path(__file__).parents[2] / "docs" / "benchmarks"
 PLOT = "scheduler.png"
 LEAST_SHOWN_MS = 0.05
 HEAD = (
-    *("nodes", "form", "pods/s (each round)", "ms a pod until its node is chosen"),
+    *("nodes", "form", "pods/s (each round)", "pods/s until the last runs", "left for later"),
+    "ms a pod until its node is chosen",
     *("CPU ms a pod: kube-scheduler", "extender", "the others", "of them", "candidates"),
 )
 ABOUT = """# kube-scheduler's throughput
 
 Written by `pilotfish benchmark scheduler`: {origin}; see [extender.md](../extender.md) for what was found on the way.
 
-Pods a second from the first binding to the last, as a watch of the API server shows them. The pods wait before
-kube-scheduler starts. All parts share the cores of one machine: etcd, kube-apiserver, kube-controller-manager,
+Pods a second from the first binding to the last, as a watch of the API server shows them; and from the first binding
+until the last pod runs, because the faster a form binds, the more of what follows a binding it leaves for later (*left
+for later*: the share of the pods that did not run yet when the last one was bound). The pods wait before kube-scheduler
+starts. All parts share the cores of one machine: etcd, kube-apiserver, kube-controller-manager,
 kube-scheduler 1.35.4 (client QPS raised to 1,000, `percentageOfNodesToScore` at its default), KWOK (heartbeats every
 five minutes, as a kubelet's), Prometheus and the sidecar, which watches the cluster and reads Prometheus meanwhile. The
-constant extender parses and emits the same names for the same verbs and knows no cluster. Medians over the rounds,
-which take turns.
+constant extender parses and emits the same names for the same verbs and knows no cluster; the late one waits before it
+ranks, and computes nothing meanwhile. *Rank only*: by `pilotfish scheduler-config --rank-only`, one call a pod instead
+of two. Medians over the rounds, which take turns.
 
-All cores are busy all the time, so what a pod costs in CPU, by whomever, decides: cores over the sum of the three CPU
-columns is about what can be had. With cores to spare only the time until a node is chosen would count.
+CPU columns are of the time until the last binding. What a pod costs there is no constant of the parts: where
+kube-scheduler waits longer, every other part takes more CPU for the same requests. The late extender shows it.
 
 ![pods a second by the number of nodes](scheduler.png)
 
@@ -57,7 +61,9 @@ def _row(same: Sequence[Round]) -> str:
 
     each_round = ", ".join(f"{each.pods_per_s:.0f}" for each in same)
     speed = f"**{median(each.pods_per_s for each in same):.0f}** ({each_round})"
-    figures = [middle(name) for name in ("algorithm_ms", "scheduler_cpu_ms", "beside_cpu_ms")]
+    left = f"{median(each.left_share for each in same):.0%}"
+    figures = [middle("running_per_s"), left]
+    figures += [middle(name) for name in ("algorithm_ms", "scheduler_cpu_ms", "beside_cpu_ms")]
     figures += [*_of_others(same), middle("candidates")]
     return f"| {same[0].nodes:,} | {same[0].form} | {speed} | {' | '.join(figures)} |"
 

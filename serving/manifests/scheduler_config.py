@@ -51,6 +51,7 @@ class SchedulerOptions:
     kubernetes: str = "1.35"
     weight: int = 10
     http_timeout_s: float = 1.0
+    rank_only: bool = False
     only_pilotfish: bool = False
     strategy: str | None = None
     volume_bind_timeout_s: int | None = None
@@ -153,7 +154,8 @@ def extender(settings: Settings, options: SchedulerOptions) -> Manifest:
         raise InputError(
             f"--http-timeout-s {timeout_s:g} must be above the deadline, {settings.ladder.deadline_ms:g} ms"
         )
-    verbs = {"filterVerb": "filter", "prioritizeVerb": "prioritize"}
+    verbs = {} if options.rank_only else {"filterVerb": "filter"}
+    verbs |= {"prioritizeVerb": "prioritize"}
     verbs |= {"bindVerb": "bind"} if settings.extender.bind else {}
     verbs |= {"preemptVerb": "preempt"} if settings.extender.preempt else {}
     return {

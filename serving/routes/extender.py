@@ -51,7 +51,7 @@ def routes(settings: Settings, verbs: Verbs) -> list[Route]:
 
 def at_once(settings: Settings, verbs: Verbs, counts: RequestCounts) -> dict[bytes, AtOnce]:
     """By path, what needs neither the event loop nor the layers of an application."""
-    prompt: dict[str, PromptAnswer] = {"filter": verbs.filtered, "prioritize": verbs.foretold}
+    prompt: dict[str, PromptAnswer] = {"filter": verbs.filtered, "prioritize": verbs.prioritized}
     paths = {EXTENDER_PREFIX + verb: answer for verb, answer in prompt.items()}
     return {
         path.encode(): AtOnce(_counted(path, answer, counts), settings.extender.max_body_bytes)
@@ -131,23 +131,33 @@ class Verbs:
         return wire.from_filter(args, names, rejected.failed, rejected.unresolvable)
 
     async def prioritize(self, body: bytes, complete_at_s: float) -> bytes:
-        foretold = self.foretold(body)
+        foretold = self._foretold(body)
         if foretold is not None:
             return foretold
         async with self._turns.turn(complete_at_s) as full:
-            args, names = self._args(body)
-            levels = [NEUTRAL_LEVEL] * len(names)
-            if full:
-                deadline_at_s = complete_at_s + self._extender.deadline_s()
-                levels = self._or_neutral(lambda: self._extender.levels(args.pod, names, deadline_at_s), levels)
-            else:
-                self._metrics.shed.inc()
-            return wire.from_levels(names, levels)
+            return self._ranked(body, complete_at_s) if full else self._shed(body)
 
-    def foretold(self, body: bytes) -> bytes | None:
-        """The work is done already: there is nothing to wait a turn for. None if it is not."""
+    def prioritized(self, body: bytes) -> bytes | None:
+        """As soon as the body is complete: the work is done already, or nobody else is there. None if it must wait."""
+        foretold = self._foretold(body)
+        if foretold is not None or not self._turns.first():
+            return foretold
+        return self._ranked(body, self.clock())
+
+    def _foretold(self, body: bytes) -> bytes | None:
         foreseen = self._foreseen.take(body)
         return None if foreseen is None else self._settled(foreseen)
+
+    def _ranked(self, body: bytes, complete_at_s: float) -> bytes:
+        args, names = self._args(body)
+        neutral, deadline_at_s = [NEUTRAL_LEVEL] * len(names), complete_at_s + self._extender.deadline_s()
+        levels = self._or_neutral(lambda: self._extender.levels(args.pod, names, deadline_at_s), neutral)
+        return wire.from_levels(names, levels)
+
+    def _shed(self, body: bytes) -> bytes:
+        self._metrics.shed.inc()
+        _, names = self._args(body)
+        return wire.from_levels(names, [NEUTRAL_LEVEL] * len(names))
 
     def _settled(self, foreseen: Foresight) -> bytes:
         neutral = [NEUTRAL_LEVEL] * len(foreseen.names)

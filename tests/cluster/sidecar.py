@@ -66,13 +66,13 @@ def start_sidecar(cluster: ApiServer, port: int | None = None, **settings: Any) 
     return sidecar
 
 
-def configuration_beside(sidecar: Sidecar) -> Object:
-    return configuration_for(sidecar.url)
+def configuration_beside(sidecar: Sidecar, *options: str) -> Object:
+    return configuration_for(sidecar.url, *options)
 
 
-def configuration_for(url: str) -> Object:
+def configuration_for(url: str, *options: str) -> Object:
     """What an operator gives kube-scheduler: the output of ``pilotfish scheduler-config``."""
-    printed = subprocess.check_output([*PILOTFISH, "scheduler-config", "--url", url], text=True)
+    printed = subprocess.check_output([*PILOTFISH, "scheduler-config", "--url", url, *options], text=True)
     configuration: Object = yaml.safe_load(printed)
     return configuration
 

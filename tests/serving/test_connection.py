@@ -237,7 +237,21 @@ def test_both_questions_about_a_pod_are_answered_and_counted_once(port):
     assert by_source in told
 
 
-def test_nonsense_is_refused_with_the_reason_and_counted_once(port):
+@pytest.mark.parametrize("verb", ["filter", "prioritize"])
+def test_nonsense_is_refused_with_the_reason_and_counted_once(port, verb):
     with connect(port) as client:
-        assert "the body is not what an extender is sent" in ask(client, "filter", ["nonsense"])["error"]
-        assert 'pilotfish_requests_total{code="400",route="/extender/filter"} 1.0' in exported(client)
+        assert "the body is not what an extender is sent" in ask(client, verb, ["nonsense"])["error"]
+        assert f'pilotfish_requests_total{{code="400",route="/extender/{verb}"}} 1.0' in exported(client)
+
+
+def test_who_asks_for_scores_alone_is_answered_without_the_application(settings, source, decider, metrics):
+    answer = create_app(settings, source, decider, metrics).at_once[b"/extender/prioritize"].answer
+
+    async def together() -> list[bytes | None]:
+        return [answer(json.dumps(args(uid=uid)).encode()) for uid in ("u1", "u2")]
+
+    first, second = asyncio.run(together())
+    assert first is not None
+    assert {each["Host"] for each in json.loads(first)} == set(args()["NodeNames"])
+    assert [noted.uid for noted in decider.decisions.last(10)] == ["u1"]
+    assert second is None, "one in a round of the loop: the others must wait their turn"

@@ -73,6 +73,27 @@ def test_a_request_that_fails_leaves_its_place():
     assert busy.ask_at_once(2)[1][0]
 
 
+def test_the_first_of_a_round_need_not_wait_and_the_others_must():
+    busy = Busy(full_s=0.001)
+
+    async def rounds():
+        one = [busy.turns.first() for _ in range(3)]
+        await asyncio.sleep(0)
+        return one, busy.turns.first()
+
+    assert asyncio.run(rounds()) == ([True, False, False], True)
+
+
+def test_nobody_goes_first_while_somebody_waits():
+    busy = Busy(full_s=0.001)
+
+    async def beside():
+        async with busy.turns.turn(busy.clock()):
+            return busy.turns.first()
+
+    assert asyncio.run(beside()) is False
+
+
 @pytest.mark.slow
 def test_two_hundred_at_once_over_sockets_are_all_answered_some_of_them_in_full():
     """In what time is measured by the benchmark: here the machine may be busy with other tests."""

@@ -51,6 +51,11 @@ def test_the_extender_is_asked_by_name_on_loopback_and_never_stops_a_pod():
     ]
 
 
+def test_a_scheduler_that_asks_for_scores_alone_makes_one_call_a_pod():
+    asked = {name for name in config(rank_only=True)["extenders"][0] if name.endswith("Verb")}
+    assert asked == {"prioritizeVerb"}
+
+
 def test_every_scheduler_name_is_a_profile():
     given = config("extender.scheduler_names=default-scheduler, my-custom-scheduler")
     assert [profile["schedulerName"] for profile in given["profiles"]] == ["default-scheduler", "my-custom-scheduler"]
