@@ -11,11 +11,14 @@ import pytest
 from agent.errors import InputError
 from benchmarks import policy
 from benchmarks.bars import goals
+from benchmarks.policy import CLOSE_EPISODES, CLOSE_SEED, EPISODES
 from envs.dynamics.costs import TERM, TERMS
-from envs.workloads.scenario import load_scenario
+from envs.workloads.scenario import load_scenario, scenario_names
 from training.comparison import Comparison
+from training.config import FIRST_HELD_OUT_SEED
 from training.contestants import Contestant
 from training.episodes import Outcome
+from training.evaluate import Exam
 from training.play import Played
 from training.sampling import BINS, Sampled
 from training.worlds import provenance
@@ -46,6 +49,61 @@ def found() -> list[Comparison]:
         linear=outcome([10.0, 10.0], lost_gb=20.0),
     )
     return [clear, level]
+
+
+class Exams:
+    """Outcomes of two exams, made by hand; remembers who played which."""
+
+    def __init__(self, **by_seed: dict[str, Outcome]) -> None:
+        self.by_seed = {int(seed.removeprefix("seed")): outcomes for seed, outcomes in by_seed.items()}
+        self.played: list[tuple[int, int, set[str]]] = []
+
+    def compare(self, contestants, world, exam, folder=None, sample=False):
+        names = {each.name for each in contestants}
+        self.played.append((exam.seed, exam.episodes, names))
+        outcomes = {name: each for name, each in self.by_seed[exam.seed].items() if name in names}
+        return Comparison({"scenario": world.name}, tuple(contestants), outcomes)
+
+
+@pytest.fixture
+def exams(monkeypatch) -> Exams:
+    """`linear` looks level on the first exam, `far` is surely behind; on the second the model is surely ahead."""
+    first = {"policy": outcome([9.0, 10.5]), "linear": outcome([10.0, 10.0]), "far": outcome([20.0, 21.4])}
+    second = {"policy": outcome([9.0, 9.1]), "linear": outcome([10.0, 10.1])}
+    reference = {"least_allocated": outcome([30.0, 31.4])}
+    exams = Exams(seed1=first | reference, seed2=second | reference)
+    monkeypatch.setattr(policy, "compare", exams.compare)
+    return exams
+
+
+LINE_UP = [Contestant("policy", "released", "", baseline=False)] + [
+    Contestant(name, "heuristic", name, baseline=True) for name in ("linear", "far", "least_allocated")
+]
+
+
+def test_who_may_be_level_after_the_first_episodes_plays_on_others_and_those_count(exams):
+    world = load_scenario("microservices")
+    close = policy.contest(LINE_UP, world, Exam(episodes=2, seed=1), Exam(episodes=50, seed=2))
+    everybody, staying = {"policy", "linear", "far", "least_allocated"}, {"policy", "linear", "least_allocated"}
+    assert exams.played == [(1, 2, everybody), (2, 50, staying)]
+    assert close.below_every_baseline, "surely ahead on the second exam"
+
+
+def test_without_more_episodes_the_first_ones_count(exams):
+    found = policy.contest(LINE_UP, load_scenario("microservices"), Exam(episodes=2, seed=1), None)
+    assert [seed for seed, _, _ in exams.played] == [1]
+    assert not found.below_every_baseline
+
+
+def test_the_best_baseline_plays_on_even_if_it_is_surely_behind(exams):
+    exams.by_seed[1]["policy"] = outcome([1.0, 1.1])
+    policy.contest(LINE_UP, load_scenario("microservices"), Exam(episodes=2, seed=1), Exam(episodes=50, seed=2))
+    assert exams.played[-1][2] == {"policy", "linear", "least_allocated"}
+
+
+def test_close_calls_are_of_held_out_episodes_and_of_every_scenario():
+    assert CLOSE_EPISODES.keys() == set(scenario_names())
+    assert CLOSE_SEED > FIRST_HELD_OUT_SEED + EPISODES
 
 
 def test_bars_count_scenarios_by_their_intervals(found):
