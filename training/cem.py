@@ -35,7 +35,7 @@ from envs.workloads.tape import Tape
 from models.linear import MIX, load_linear, read_vectors, write_vectors
 from training.play import play
 from training.populations import costs_on_every_episode
-from training.worlds import limited
+from training.worlds import limited, with_loads
 
 MIX_SCENARIOS = ("microservices", "bursts", "edge", "overload", "mixed", "deployments", "autoscaled", "gpu")
 MOST_NODES = 100  # as the policy: more are left for the test of whether it generalises
@@ -233,20 +233,28 @@ def feature_spread(scenarios: list[Scenario], seed: int, episodes: int = 16, loo
     return np.where(spread > 1e-4, np.maximum(spread, 0.01), np.inf)
 
 
-def worlds_of(name: str) -> list[Scenario]:
+def worlds_of(name: str, varied_loads: float | None) -> list[Scenario]:
     """The scenarios that a vector is tuned for."""
-    if name == MIX:
-        return [limited(load_scenario(scenario), MOST_NODES) for scenario in MIX_SCENARIOS]
-    return [limited(load_scenario(name), MOST_NODES)]
+    names = MIX_SCENARIOS if name == MIX else [name]
+    return [with_loads(limited(load_scenario(each), MOST_NODES), varied=varied_loads) for each in names]
 
 
-def run(names: list[str], *, decisions: int, seed: int, out: Path, as_json: bool, search: Search | None = None) -> None:
+def run(
+    names: list[str],
+    *,
+    decisions: int,
+    seed: int,
+    out: Path,
+    as_json: bool,
+    varied_loads: float | None = None,
+    search: Search | None = None,
+) -> None:
     """Tune a vector for each name and write them all to one file; one that is there already is tuned further."""
     if seed >= HELD_OUT_SEED - 1:
         raise InputError(f"--seed {seed}: seeds from {HELD_OUT_SEED - 1} on are held out for evaluation")
     path = out / "weights.json"
     vectors = read_vectors(path) if path.exists() else {}
-    for name, scenarios in [(name, worlds_of(name)) for name in names or [MIX, *scenario_names()]]:
+    for name, scenarios in [(name, worlds_of(name, varied_loads)) for name in names or [MIX, *scenario_names()]]:
         rules, before = rules_for(name, vectors, path), vectors.get(name, {}).get("decisions", 0)
         with Progress(console=Console(stderr=True), transient=True) as bar:
             shown = Shown(bar, bar.add_task(name, total=1.0), name, decisions)

@@ -104,13 +104,17 @@ def cem(
     ] = None,
     decisions: Annotated[int, typer.Option(min=1, help="Decisions to spend on each vector.")] = 50_000_000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the episodes and of the search.")] = 0,
+    varied_loads: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="Share of the episodes in which each load moves in its own way."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="The folder for weights.json.")] = Path("runs/linear"),
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line for each vector.")] = False,
 ) -> None:
     """Tune a linear scorer by the cross-entropy method."""
     from training.cem import run
 
-    run(scenario or [], decisions=decisions, seed=seed, out=out, as_json=as_json)
+    run(scenario or [], decisions=decisions, seed=seed, out=out, as_json=as_json, varied_loads=varied_loads)
 
 
 @app.command()

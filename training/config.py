@@ -14,7 +14,7 @@ from agent.errors import InputError
 from agent.heuristics.registry import SCORERS
 from envs.workloads.scenario import Scenario, load_scenario
 from models.linear import vector_names
-from training.worlds import limited, with_peak
+from training.worlds import limited, with_loads
 
 FOLDER = Path(__file__).parent / "configs"
 NONE = "none"  # as a prior
@@ -117,6 +117,10 @@ class TrainConfig(Part):
         None,
         description="instead of the scenarios' own: where NICs are short, losses are common enough to learn from",
     )
+    varied_loads: Share | None = Field(
+        None,
+        description="instead of the scenarios' own: the share of the episodes in which each load moves in its own way",
+    )
     decisions: int = Field(20_000_000, ge=1, description="how many to learn from; --steps and --minutes override it")
     seed: int = Field(1, ge=0, lt=FIRST_HELD_OUT_SEED, description="of everything that is drawn at random")
     threads: int = Field(2, ge=1, description="of torch and of the simulator; another number, other rounding")
@@ -135,7 +139,7 @@ class TrainConfig(Part):
 
     def scenarios(self) -> list[Scenario]:
         worlds = [limited(load_scenario(world.scenario), self.most_nodes) for world in self.worlds]
-        return worlds if self.network_peak is None else [with_peak(world, self.network_peak) for world in worlds]
+        return [with_loads(world, network_peak=self.network_peak, varied=self.varied_loads) for world in worlds]
 
 
 def load_config(name: str) -> TrainConfig:

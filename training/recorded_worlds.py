@@ -76,7 +76,7 @@ def recorded_config(path: Path, out: Path, base: TrainConfig, groups: int = 12) 
     twin.write_text(yaml.safe_dump(scenario.model_dump(mode="json"), sort_keys=False), encoding="utf-8")
     nodes = max(base.most_nodes, int(scenario.nodes.count.high))  # a recording cannot be cut to fewer nodes
     world = World(scenario=str(twin), groups=groups)
-    update = {"worlds": [world], "most_nodes": nodes, "network_peak": None}  # its NICs are what they are
+    update = {"worlds": [world], "most_nodes": nodes, "network_peak": None, "varied_loads": None}  # it is what it is
     return base.model_copy(update=update), make
 
 

@@ -80,9 +80,10 @@ def limited(world: Scenario, most_nodes: int) -> Scenario:
     return world.model_copy(update={"nodes": world.nodes.model_copy(update={"count": most})})
 
 
-def with_peak(world: Scenario, network_peak: float) -> Scenario:
-    """The same world whose pods may ask for so much of its NICs."""
-    return world.model_copy(update={"loads": world.loads.model_copy(update={"network_peak": network_peak})})
+def with_loads(world: Scenario, **changed: float | None) -> Scenario:
+    """The same world with other rules for its loads; None leaves one as it is."""
+    given = {name: value for name, value in changed.items() if value is not None}
+    return world.model_copy(update={"loads": world.loads.model_copy(update=given)})
 
 
 def tape_maker(traces: TraceFolder | None) -> TapeMaker:

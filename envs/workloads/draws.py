@@ -12,11 +12,11 @@ from envs.workloads.scenario import Amount, CutLogNormal, LogNormal
 Rng = np.random.Generator
 
 
-def wander(steps: int, width: int, forget: float, rng: Rng) -> FloatArray:
-    """Standard normal series that lose memory at the given rate per step."""
-    keep = math.exp(-forget)
-    fresh = rng.standard_normal((steps, width)) * math.sqrt(1.0 - keep**2)
-    fresh[0] /= math.sqrt(1.0 - keep**2)
+def wander(steps: int, width: int, forget: float | FloatArray, rng: Rng) -> FloatArray:
+    """Standard normal series that lose memory at the given rate per step, one for all or one for each."""
+    keep = np.exp(-forget) if isinstance(forget, np.ndarray) else math.exp(-forget)
+    fresh = rng.standard_normal((steps, width)) * np.sqrt(1.0 - keep**2)
+    fresh[0] /= np.sqrt(1.0 - keep**2)
     for step in range(1, steps):
         fresh[step] += keep * fresh[step - 1]
     return fresh

@@ -144,6 +144,7 @@ class Loads(Part):
     background_sigma: NotNegative = 0.55
     background_correlation: Share = Field(0.3, description="of the logarithms of a node's CPU and traffic")
     background_memory_s: Positive = 180.0
+    varied: Share = Field(0.0, description="share of the episodes in which each load moves in a way of its own")
 
 
 class Scraping(Part):
@@ -203,7 +204,10 @@ class Scenario(Part):
 
     def digest(self) -> str:
         """Names this exact world in every result; a change of any value changes it."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        content = self.model_dump(mode="json")
+        if not self.loads.varied:
+            del content["loads"]["varied"]  # the worlds that were there before it have kept their names
+        text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

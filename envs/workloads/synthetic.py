@@ -19,6 +19,7 @@ from envs.workloads.arrivals import Columns
 from envs.workloads.draws import Rng, draw, lognormal, mean_of, wander, with_mean
 from envs.workloads.scenario import Scenario
 from envs.workloads.tape import Sizes, Tape
+from envs.workloads.varied import is_varied, varied_loads
 
 # Thousandths of a GPU that a pod asks for, and how common: the six commonest sizes of the openb lists, rounded.
 GPU_PARTS = {810: 0.38, 470: 0.28, 320: 0.12, 650: 0.09, 230: 0.07, 160: 0.06}
@@ -67,6 +68,8 @@ def _drawn(scenario: Scenario, seed: int, index: int, future: int, kept: Kept | 
     timing = arrivals.timing(scenario, nodes, apps, rules, load, sizes.pods, rng)
     pods = _pods(scenario, apps, timing, rng)
     loads, levels = _loads(scenario, len(nodes["node_zone"]), sizes, kept and kept.levels, rng)
+    if is_varied(scenario.loads, seed, index):
+        loads = varied_loads(scenario.loads, sizes, *levels, seed, index, future)
     scrapes = _scrapes(scenario, len(nodes["node_zone"]), sizes, rng)
     siblings = {name: apps[name] for name in ("app_sibling_mbps", "app_sibling_declared")}
     columns = {**rules, **nodes, **siblings, **timing, **pods, **loads, **scrapes}

@@ -91,10 +91,16 @@ def test_a_search_goes_on_until_its_decisions_are_spent(small: Scenario) -> None
 
 
 def test_no_world_of_the_mix_has_more_nodes_than_training_may_see() -> None:
-    worlds = worlds_of(MIX)
+    worlds = worlds_of(MIX, None)
     assert [world.name for world in worlds] == list(cem.MIX_SCENARIOS)
     assert max(world.nodes.count.high for world in worlds) == 100
     assert limited(load_scenario("edge"), 100).digest() == load_scenario("edge").digest()
+
+
+def test_the_mix_can_be_tuned_where_the_policy_learns() -> None:
+    plain, varied = worlds_of(MIX, None), worlds_of(MIX, 0.5)
+    assert {world.loads.varied for world in plain} == {0.0}
+    assert {world.loads.varied for world in varied} == {0.5}
 
 
 def test_held_out_seeds_are_refused(tmp_path: Path) -> None:
@@ -105,7 +111,7 @@ def test_held_out_seeds_are_refused(tmp_path: Path) -> None:
 def test_a_tuned_vector_is_written_with_its_facts_beside_the_others(
     small: Scenario, tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(cem, "worlds_of", lambda name: [small])
+    monkeypatch.setattr(cem, "worlds_of", lambda name, varied_loads: [small])
     search = {"decisions": 6000, "seed": 2, "out": tmp_path, "as_json": True, "search": TINY}
     cem.run([MIX], **search)
     cem.run(["small"], **search)
@@ -121,7 +127,7 @@ def test_a_tuned_vector_is_written_with_its_facts_beside_the_others(
 
 
 def test_a_vector_that_is_there_is_tuned_further_and_its_decisions_add_up(small, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(cem, "worlds_of", lambda name: [small])
+    monkeypatch.setattr(cem, "worlds_of", lambda name, varied_loads: [small])
     search = {"seed": 2, "out": tmp_path, "as_json": True, "search": TINY}
     cem.run([MIX], decisions=4000, **search)
     first = read_vectors(tmp_path / "weights.json")[MIX]
@@ -133,7 +139,7 @@ def test_a_vector_that_is_there_is_tuned_further_and_its_decisions_add_up(small,
 
 
 def test_the_same_seed_gives_the_same_weights(small: Scenario, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(cem, "worlds_of", lambda name: [small])
+    monkeypatch.setattr(cem, "worlds_of", lambda name, varied_loads: [small])
     for folder in ("one", "other"):
         cem.run([MIX], decisions=4000, seed=2, out=tmp_path / folder, as_json=True, search=TINY)
     one, other = (read_vectors(tmp_path / folder / "weights.json") for folder in ("one", "other"))

@@ -61,6 +61,12 @@ def test_training_may_give_its_worlds_other_nics_than_they_have() -> None:
     assert own.digest() == short.model_copy(update={"loads": own.loads}).digest()  # nothing else differs
 
 
+def test_training_may_vary_the_loads_of_its_worlds() -> None:
+    (own,), (varied,) = tiny().scenarios(), tiny(varied_loads=0.5).scenarios()
+    assert (own.loads.varied, varied.loads.varied) == (0.0, 0.5)
+    assert own.digest() == varied.model_copy(update={"loads": own.loads}).digest()
+
+
 def test_one_seed_gives_the_same_weights_twice(finished: Path, tmp_path: Path) -> None:
     train(tiny(), tmp_path)
     assert_same(weights(finished), weights(tmp_path))
