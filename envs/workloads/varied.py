@@ -4,7 +4,7 @@ In a scenario all apps rise and fall alike, and so do all nodes' backgrounds. Th
 traces of docs/traces.md most services are steadier than the scenarios' and a few are wilder, and a node's traffic may
 hold still for minutes, flicker, or come in peaks of many times its mean. Who learns in worlds of one kind alone packs
 nodes as tightly as that kind allows. So in ``loads.varied`` of the episodes strength, pace and level are drawn for
-every app and node. The ranges are wider than what was measured, and no row of a trace is in them.
+every app and node, from ranges about as wide as what was measured. No row of a trace is in them.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 from agent.errors import InputError
 from benchmarks import policy
 from benchmarks.bars import goals
-from benchmarks.policy import CLOSE_EPISODES, CLOSE_SEED, EPISODES
+from benchmarks.policy import CLOSE_EPISODES, CLOSE_SEED, CLOSE_TRACED_EPISODES, EPISODES
 from envs.dynamics.costs import TERM, TERMS
 from envs.workloads.scenario import load_scenario, scenario_names
 from training.comparison import Comparison
@@ -103,6 +103,7 @@ def test_the_best_baseline_plays_on_even_if_it_is_surely_behind(exams):
 
 def test_close_calls_are_of_held_out_episodes_and_of_every_scenario():
     assert CLOSE_EPISODES.keys() == set(scenario_names())
+    assert CLOSE_TRACED_EPISODES.keys() == {name for name in scenario_names() if not load_scenario(name).gpus.share}
     assert CLOSE_SEED > FIRST_HELD_OUT_SEED + EPISODES
 
 
