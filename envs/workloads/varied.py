@@ -9,6 +9,8 @@ every app and node, from ranges about as wide as what was measured. No row of a 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from agent.cluster import FloatArray
@@ -19,7 +21,7 @@ from envs.workloads.tape import Sizes
 
 APP_SIGMA = CutLogNormal(median=0.25, sigma=0.8, most=1.2)  # of the logarithm of a load
 BACKGROUND_SIGMA = CutLogNormal(median=0.4, sigma=1.1, most=1.6)
-MEMORY_S = (10.0, 600.0)  # every order of magnitude alike
+SHORTEST_AND_LONGEST = (math.log(10.0), math.log(600.0))  # seconds of memory: every order of magnitude alike
 LEVEL_SIGMA = 0.3  # of the logarithm of an app's mean over an episode
 MOST_BACKGROUND = 0.9
 STREAM = 7  # a random stream of its own: whether loads are varied changes nothing else
@@ -37,8 +39,9 @@ def varied_loads(
 
     def moving(count: int, strength: CutLogNormal) -> FloatArray:
         """Around a mean of 1, each in its own way; what the ways are is the same in every future."""
-        sigma, forget = draw(strength, count, ways), loads.step_s / np.exp(ways.uniform(*np.log(MEMORY_S), count))
-        return np.asarray(np.exp(sigma * wander(sizes.steps, count, forget, noise) - sigma**2 / 2.0))
+        sigma, memory_s = draw(strength, count, ways), np.exp(ways.uniform(*SHORTEST_AND_LONGEST, count))
+        moved = wander(sizes.steps, count, loads.step_s / memory_s, noise)
+        return np.asarray(np.exp(sigma * moved - sigma**2 / 2.0))
 
     level = np.exp(LEVEL_SIGMA * ways.standard_normal(sizes.apps) - LEVEL_SIGMA**2 / 2.0)
     app = moving(sizes.apps, APP_SIGMA) * level
