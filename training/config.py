@@ -130,7 +130,10 @@ class TrainConfig(Part):
     watching: Watching = Watching()
 
     def digest(self) -> str:
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        content = self.model_dump(mode="json")
+        if self.varied_loads is None:
+            del content["varied_loads"]  # the configurations that were there before it have kept their names
+        text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def without_heads(self) -> TrainConfig:

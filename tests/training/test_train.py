@@ -64,6 +64,7 @@ def test_training_may_give_its_worlds_other_nics_than_they_have() -> None:
 def test_training_may_vary_the_loads_of_its_worlds() -> None:
     (own,), (varied,) = tiny().scenarios(), tiny(varied_loads=0.5).scenarios()
     assert (own.loads.varied, varied.loads.varied) == (0.0, 0.5)
+    assert tiny().digest() != tiny(varied_loads=0.5).digest()
     assert own.digest() == varied.model_copy(update={"loads": own.loads}).digest()
 
 
