@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from agent.cluster import FloatArray
-from envs.workloads.scenario import Amount, CutLogNormal, LogNormal
+from envs.workloads.scenario import Amount, CutLogNormal, Loads, LogNormal
 
 Rng = np.random.Generator
 
@@ -20,6 +20,12 @@ def wander(steps: int, width: int, forget: float | FloatArray, rng: Rng) -> Floa
     for step in range(1, steps):
         fresh[step] += keep * fresh[step - 1]
     return fresh
+
+
+def with_peaks(app_load: FloatArray, loads: Loads, rng: Rng) -> FloatArray:
+    """The same with sudden peaks of single apps."""
+    peaks = rng.random(app_load.shape) < loads.spikes_per_hour * loads.step_s / 3600.0
+    return np.where(peaks, app_load * loads.spike_factor, app_load)
 
 
 def draw(amount: Amount, count: int, rng: Rng) -> FloatArray:

@@ -18,7 +18,7 @@ from agent.cluster import GPU_MILLI, BoolArray, FloatArray, IntArray
 from agent.errors import InputError
 from envs.workloads import bitbrains, carrying, dlrm, nezha, openb, rtt, server_traffic
 from envs.workloads import tape as tapes
-from envs.workloads.scenario import Scenario
+from envs.workloads.scenario import MOST_BACKGROUND, Scenario
 from envs.workloads.series import BackgroundSeries, choose, steps_for, window
 from envs.workloads.tape import Tape
 from envs.workloads.trace_files import Kind, T
@@ -28,7 +28,6 @@ REPLAY_VERSION = 2  # part of every result: raise it when the same folder, scena
 SUB_FOLDERS = ("bitbrains", "gpu_cluster_net", "k8s_nezha", "latency", "dlrm2025", "openb")
 
 VM_SPEED = 5.0  # five minutes of Bitbrains in one: its CPU then changes as fast as the synthetic one (3 minutes)
-MOST_BACKGROUND = 0.9  # as in synthetic worlds: a node that others fill has nothing to decide about
 MOST_APP_LOAD = 5.0  # services with few requests reach 40 times their mean, which is no load but a single call
 FARTHEST_ZONES_MS = 5.0  # zones of a region are at most 2.2 ms apart, regions at least 10: beyond, sites are regions
 LARGE_FLEET_NODES = 100.0  # the arrivals of DLRM are those of many apps in a large cluster

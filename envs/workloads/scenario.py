@@ -127,6 +127,9 @@ class Arrivals(Part):
     deployment_gap_s: Positive = 2.0
 
 
+MOST_BACKGROUND = 0.9  # of a node: one that others fill has nothing to decide about
+
+
 class Loads(Part):
     """How app load and background load move: autoregressive around their mean."""
 

@@ -16,8 +16,8 @@ from agent.cluster import FloatArray
 from envs.workloads import arrivals, carrying
 from envs.workloads import tape as tapes
 from envs.workloads.arrivals import Columns
-from envs.workloads.draws import Rng, draw, lognormal, mean_of, wander, with_mean
-from envs.workloads.scenario import Scenario
+from envs.workloads.draws import Rng, draw, lognormal, mean_of, wander, with_mean, with_peaks
+from envs.workloads.scenario import MOST_BACKGROUND, Scenario
 from envs.workloads.tape import Sizes, Tape
 from envs.workloads.varied import is_varied, varied_loads
 
@@ -211,8 +211,7 @@ def _loads(scenario: Scenario, nodes: int, sizes: Sizes, levels: Levels | None, 
     loads = scenario.loads
     app = np.exp(loads.app_sigma * wander(sizes.steps, sizes.apps, loads.step_s / loads.app_memory_s, rng))
     app *= math.exp(-(loads.app_sigma**2) / 2.0)
-    peaks = rng.random(app.shape) < loads.spikes_per_hour * loads.step_s / 3600.0
-    app = np.where(peaks, app * loads.spike_factor, app)
+    app = with_peaks(app, loads, rng)
     noise = wander(sizes.steps, 3 * nodes, loads.step_s / loads.background_memory_s, rng)
     noise = noise.reshape(sizes.steps, 3, nodes)
     shared = loads.background_correlation  # a node that computes more also sends and receives more
@@ -222,9 +221,9 @@ def _loads(scenario: Scenario, nodes: int, sizes: Sizes, levels: Levels | None, 
     cpu, network = levels or drawn
     columns = {
         "app_load": app,
-        "background_cpu_ratio": np.minimum(level[:, 0] * cpu, 0.9),
-        "background_rx_ratio": np.minimum(level[:, 1] * network, 0.9),
-        "background_tx_ratio": np.minimum(level[:, 2] * network, 0.9),
+        "background_cpu_ratio": np.minimum(level[:, 0] * cpu, MOST_BACKGROUND),
+        "background_rx_ratio": np.minimum(level[:, 1] * network, MOST_BACKGROUND),
+        "background_tx_ratio": np.minimum(level[:, 2] * network, MOST_BACKGROUND),
     }
     return columns, (cpu, network)
 

@@ -15,15 +15,14 @@ import numpy as np
 
 from agent.cluster import FloatArray
 from envs.workloads.arrivals import Columns
-from envs.workloads.draws import Rng, draw, wander
-from envs.workloads.scenario import CutLogNormal, Loads
+from envs.workloads.draws import Rng, draw, wander, with_peaks
+from envs.workloads.scenario import MOST_BACKGROUND, CutLogNormal, Loads
 from envs.workloads.tape import Sizes
 
 APP_SIGMA = CutLogNormal(median=0.25, sigma=0.8, most=1.2)  # of the logarithm of a load
 BACKGROUND_SIGMA = CutLogNormal(median=0.4, sigma=1.1, most=1.6)
 SHORTEST_AND_LONGEST = (math.log(10.0), math.log(600.0))  # seconds of memory: every order of magnitude alike
 LEVEL_SIGMA = 0.3  # of the logarithm of an app's mean over an episode
-MOST_BACKGROUND = 0.9
 STREAM = 7  # a random stream of its own: whether loads are varied changes nothing else
 
 
@@ -44,13 +43,12 @@ def varied_loads(
         return np.asarray(np.exp(sigma * moved - sigma**2 / 2.0))
 
     level = np.exp(LEVEL_SIGMA * ways.standard_normal(sizes.apps) - LEVEL_SIGMA**2 / 2.0)
-    app = moving(sizes.apps, APP_SIGMA) * level
-    peaks = noise.random(app.shape) < loads.spikes_per_hour * loads.step_s / 3600.0
+    app = with_peaks(moving(sizes.apps, APP_SIGMA) * level, loads, noise)
     means = {"background_cpu_ratio": cpu, "background_rx_ratio": network, "background_tx_ratio": network}
     beside = {
         name: np.minimum(moving(len(mean), BACKGROUND_SIGMA) * mean, MOST_BACKGROUND) for name, mean in means.items()
     }
-    return {"app_load": np.where(peaks, app * loads.spike_factor, app), **beside}
+    return {"app_load": app, **beside}
 
 
 def _stream(*numbers: int) -> Rng:

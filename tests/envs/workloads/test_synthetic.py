@@ -14,12 +14,9 @@ from envs.workloads.carrying import asked_mbps, largest_pods_mbps
 from envs.workloads.scenario import load_scenario, parse_scenario, scenario_names
 from envs.workloads.synthetic import GENERATOR_VERSION, make_tape, make_tapes, sizes_of
 from envs.workloads.tape import Tape
+from tests.tapes import different
 
 WORLD = ("node_", "zone_", "app_sibling")  # what the cluster is, whatever comes
-
-
-def different(one: Tape, other: Tape) -> set[str]:
-    return {c.name for c in fields(Tape) if getattr(one, c.name).tobytes() != getattr(other, c.name).tobytes()}
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from envs.workloads.scenario import MOST_BACKGROUND
 from envs.workloads.synthetic import make_tape
-from envs.workloads.varied import MOST_BACKGROUND, is_varied
+from envs.workloads.varied import is_varied
+from tests.tapes import different
 from training.worlds import with_loads
 
 LOADS = {"app_load", "background_cpu_ratio", "background_rx_ratio", "background_tx_ratio"}
@@ -22,10 +24,6 @@ def plain(tiny_scenario):
 @pytest.fixture
 def varied(plain):
     return with_loads(plain, varied=1.0)
-
-
-def different(one, other) -> set[str]:
-    return {name for name, value in vars(one).items() if not np.array_equal(value, vars(other)[name], equal_nan=True)}
 
 
 def strengths(load) -> np.ndarray:
