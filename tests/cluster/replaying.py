@@ -70,6 +70,7 @@ class Replay:
 
         with ThreadPoolExecutor(CREATED_AT_ONCE) as creators, ThreadPoolExecutor(len(events) or 1) as others:
             self._play([*in_threads(self._arrivals(), creators), *in_threads(events, others)])
+        self._wait_for_the_last()
         for event in happened:
             event.result()
 
@@ -81,10 +82,9 @@ class Replay:
             act()
         self._until(float(self.tape.horizon_s))
         self.took_s.append(time.monotonic() - began_s)
-        self._wait_for_the_last()
 
     def _wait_for_the_last(self) -> None:
-        """Pods that came with the end get the time that others had."""
+        """Pods that came with the end get the time that others had; all of them have been created by now."""
         until_s = time.monotonic() + LAST_WITHIN_S
         while time.monotonic() < until_s and not self.created_at_s.keys() <= self.exporter.nodes.keys():
             time.sleep(POLL_S)

@@ -4,6 +4,7 @@ import itertools
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,7 @@ from envs.workloads.synthetic import make_tape
 from tests.cluster.api import eventually
 from tests.cluster.processes import NotReady
 from tests.cluster.replaying import CREATED_AT_ONCE, Replay, arriving, first_placements, replaying
+from tests.cluster.tape_objects import pod_number
 
 SPEED = 40.0
 TAPE_S = 280.0  # the first burst comes within it
@@ -66,6 +68,24 @@ def test_pods_that_come_together_are_created_together(tape):
     assert next(asked) == len(arriving(together))
 
 
+def test_pods_whose_creation_waits_for_its_turn_at_the_end_are_waited_for_too(tape):
+    nodes, asked = {}, itertools.count()
+
+    class SlowAdmin:
+        def create(self, path, pod):
+            """The first ones are bound before their threads are free: nothing that was begun is open then."""
+            bound = partial(nodes.__setitem__, pod_number(pod["metadata"]["name"]), 0)
+            if next(asked) < CREATED_AT_ONCE:
+                bound()
+                time.sleep(0.1)
+            else:
+                threading.Timer(0.2, bound).start()
+
+    exporter = SimpleNamespace(truth=SimpleNamespace(begun=False, clock_s=TAPE_S), nodes=nodes)
+    Replay(SimpleNamespace(admin=SlowAdmin()), tape, SPEED, NAMESPACE, True, exporter, None).run()
+    assert nodes.keys() == set(arriving(tape))
+
+
 @pytest.mark.timeout(120)
 def test_every_pod_of_the_tape_is_placed_and_leaves_when_its_time_is_over(control_plane, tape, scheduler, say):
     came = arriving(tape)
@@ -73,6 +93,7 @@ def test_every_pod_of_the_tape_is_placed_and_leaves_when_its_time_is_over(contro
         scheduler()
         replay.wait_for_metrics()
         replay.run([(TAPE_S / 2, lambda: say("replay: half of the tape is over"))])
+        eventually(lambda: set(came) <= replay.exporter.nodes.keys(), "every pod bound")
         pending_s = replay.pending_s()
         where = dict(replay.exporter.nodes)
         over = [pod for pod in first_placements(tape) if float(tape.pod_duration_s[pod]) < TAPE_S - SPEED]
