@@ -14,6 +14,9 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("pilotfish", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("pilotfish")
 
+# As many workers as cores run the tests: threads of torch beside them would wait for each other, ten times as long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Where a test says nothing else, the sidecar serves the simulated cluster: a kubeconfig of whoever runs the tests is
 # none of their business.
 os.environ["PILOTFISH_CLUSTER__SOURCE"] = "simulation"
