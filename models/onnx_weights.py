@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import torch
 from onnx import numpy_helper
 
+from agent.cluster import FloatArray
 from agent.errors import InputError
+from agent.features import NODE_FEATURES
+from models.gpu_network import GATES, STATES
 from models.manifest import MODEL_FILE, read_model
 from models.network import NodeScorer
 
@@ -26,6 +30,16 @@ def network_of(folder: Path) -> NodeScorer:
     except (KeyError, RuntimeError) as why:
         raise InputError(f"{folder / MODEL_FILE}: not the network of models/network.py: {why}") from why
     return scorer
+
+
+def gpu_weights(model: bytes) -> FloatArray:
+    """The weights inside the ONNX model of models/gpu_network.py, (states, gates, features)."""
+    shape = (len(GATES), len(NODE_FEATURES))
+    stored = onnx.load_from_string(model).graph.initializer
+    tables = [numpy_helper.to_array(each) for each in stored if tuple(each.dims) == shape]
+    if len(tables) != len(STATES):
+        raise InputError("this is no model of training/train_gpu.py: it does not hold the weights of one")
+    return np.stack(tables).astype(np.float64)
 
 
 def _weights(model: onnx.ModelProto) -> dict[str, torch.Tensor]:

@@ -244,13 +244,14 @@ def train_gpu(
     traces: Annotated[Path, typer.Option(help="The folder with the public traces; openb is needed.")],
     config: Annotated[Path | None, typer.Option(help="A YAML file; training/configs/gpu.yaml if not given.")] = None,
     out: Annotated[Path, typer.Option(help="The model folder.")] = Path("runs/gpu"),
+    start: Annotated[Path | None, typer.Option(help="A GPU model: begin with its weights, search on.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line for each generation.")] = False,
 ) -> None:
     """Tune the model for pods that ask for GPUs."""
     from training.gpu_config import CONFIG
     from training.release_gpu import run
 
-    run(traces, config or CONFIG, out, as_json)
+    run(traces, config or CONFIG, out, as_json, start)
 
 
 @app.command()

@@ -18,6 +18,7 @@ from training.worlds import limited, with_loads
 
 FOLDER = Path(__file__).parent / "configs"
 NONE = "none"  # as a prior
+LATER_FIELDS = ("varied_loads", "head_loads")  # configurations without them have kept the digest of before
 FIRST_HELD_OUT_SEED = 1_000_000  # training stays below it, evaluation begins there
 
 Share = Annotated[float, Field(gt=0.0, le=1.0)]
@@ -27,6 +28,13 @@ Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 
 class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Loads(Part):
+    """Of a world, instead of the scenario's own."""
+
+    network_peak: Positive | None = Field(None, description="null: as the scenario says, whatever learning has")
+    varied_loads: Share | None = Field(None, description="null: as the scenario says, whatever learning has")
 
 
 class World(Part):
@@ -43,6 +51,7 @@ class World(Part):
         ge=0,
         description="decisions for the search of a head of its own in the end; 0, or with --steps or --minutes: none",
     )
+    head_loads: Loads | None = Field(None, description="with which that head is searched for; null: those of learning")
 
 
 class Network(Part):
@@ -130,10 +139,7 @@ class TrainConfig(Part):
     watching: Watching = Watching()
 
     def digest(self) -> str:
-        content = self.model_dump(mode="json")
-        if self.varied_loads is None:
-            del content["varied_loads"]  # the configurations that were there before it have kept their names
-        text = json.dumps(content, sort_keys=True)
+        text = json.dumps(_used(self.model_dump(mode="json")), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def without_heads(self) -> TrainConfig:
@@ -141,8 +147,29 @@ class TrainConfig(Part):
         return self.model_copy(update={"worlds": [world.model_copy(update={"own_head": 0}) for world in self.worlds]})
 
     def scenarios(self) -> list[Scenario]:
-        worlds = [limited(load_scenario(world.scenario), self.most_nodes) for world in self.worlds]
-        return [with_loads(world, network_peak=self.network_peak, varied=self.varied_loads) for world in worlds]
+        """Where it learns."""
+        return [self._scenario(world, self.network_peak, self.varied_loads) for world in self.worlds]
+
+    def head_scenarios(self) -> list[Scenario]:
+        """Where the worlds' own heads are searched for."""
+        loads = [world.head_loads or self for world in self.worlds]
+        return [
+            self._scenario(world, each.network_peak, each.varied_loads)
+            for world, each in zip(self.worlds, loads, strict=True)
+        ]
+
+    def _scenario(self, world: World, network_peak: float | None, varied: float | None) -> Scenario:
+        scenario = limited(load_scenario(world.scenario), self.most_nodes)
+        return with_loads(scenario, network_peak=network_peak, varied=varied)
+
+
+def _used(content: Any) -> Any:
+    """Without the later fields that are not used, wherever they are."""
+    if isinstance(content, list):
+        return [_used(each) for each in content]
+    if not isinstance(content, dict):
+        return content
+    return {name: _used(value) for name, value in content.items() if name not in LATER_FIELDS or value is not None}
 
 
 def load_config(name: str) -> TrainConfig:

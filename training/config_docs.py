@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -33,7 +33,7 @@ def _fields(kind: type[Part], prefix: str = "") -> Iterator[tuple[str, FieldInfo
         if field.description:
             yield prefix + name, field
         if part is not None:
-            listed = "[]" if get_args(field.annotation) else ""
+            listed = "[]" if get_origin(field.annotation) is list else ""
             yield from _fields(part, f"{prefix}{name}{listed}.")
 
 

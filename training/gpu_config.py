@@ -68,6 +68,12 @@ class GpuConfig(_Settings):
         description="features, 0 in the packing world, that in the end take the weights of the linear scorer of gpu",
     )
 
+    beside: int = Field(
+        0,
+        ge=0,
+        description="decisions for a last search of these, by kind of pod, with the default model beside it",
+    )
+
     def digest(self) -> str:
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnx
-import onnx.numpy_helper
 
 from agent.cluster import FloatArray
 from agent.errors import InputError
@@ -21,8 +19,9 @@ from envs.openb_policy import as_seen, pack_weighted, place, static_pods, views
 from envs.packing import UNPLACED, empty_world
 from models.manifest import Manifest, read_model
 from models.onnx_scorer import OnnxScorer
+from models.onnx_weights import gpu_weights
 from training.gpu_problems import OpenbLists, list_names
-from training.train_gpu import SHAPE, gates_of
+from training.train_gpu import gates_of
 
 MODEL = "model"
 OTHERS = ("best_fit", "fgd", "first_fit")
@@ -59,11 +58,7 @@ def _results(problem: PackingProblem, model: Path, seeds: range) -> dict[str, fl
 
 def kept_weights(model: bytes, pods: FeatureArray) -> FloatArray:
     """The weights that an ONNX model gives each of these pods, as ``pack_weighted`` takes them: (2, pods, features)."""
-    constants = onnx.load_from_string(model).graph.initializer
-    tables = [onnx.numpy_helper.to_array(each) for each in constants if tuple(each.dims) == SHAPE[1:]]
-    if len(tables) != SHAPE[0]:
-        raise InputError("this is no model of training/train_gpu.py: it does not hold the weights of one")
-    return np.asarray(gates_of(pods) @ np.stack(tables).astype(np.float64))
+    return np.asarray(gates_of(pods) @ gpu_weights(model))
 
 
 def clip_of(manifest: Manifest) -> FloatArray:

@@ -11,7 +11,7 @@ All randomness of an update comes from the seed and its number, so a run that wa
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -51,6 +51,10 @@ class TrainingWorld:
     make: TapeMaker = make_tape
     own_account: bool = True  # a decision is judged by its own pod's dollars; else by the cluster's
     own_head_decisions: int = 0  # for the search of a head of its own (training.head_search)
+    head_scenario: Scenario | None = None  # in which that head is searched for; None: in this one
+
+    def of_its_head(self) -> TrainingWorld:
+        return replace(self, scenario=self.head_scenario or self.scenario)
 
 
 class EpisodicPPO(MaskablePPO):

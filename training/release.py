@@ -41,8 +41,10 @@ def release(
     """
     began_s = time.monotonic()
     scorer = with_specialists(checkpoint.network(), worlds, checkpoint.config.seed, told=told)
-    recorders = [FeatureRecorder() for _ in worlds]
-    for world, recorder in zip(worlds, recorders, strict=True):
+    searched = [world.of_its_head() for world in worlds]
+    played = [*worlds, *(world for world in searched if world not in worlds)]
+    recorders = [FeatureRecorder() for _ in played]
+    for world, recorder in zip(played, recorders, strict=True):
         tape = make_stack(world, RANGE_SEED, range(RANGE_EPISODES))
         play(Recording(NetworkScorer(scorer), recorder), tape)
     facts = ModelFacts(
@@ -58,8 +60,10 @@ def release(
 
 def worlds_of(config: TrainConfig, make: TapeMaker) -> list[TrainingWorld]:
     return [
-        TrainingWorld(scenario, 1, 1.0, make, own_head_decisions=world.own_head)
-        for scenario, world in zip(config.scenarios(), config.worlds, strict=True)
+        TrainingWorld(scenario, 1, 1.0, make, own_head_decisions=world.own_head, head_scenario=head_scenario)
+        for scenario, head_scenario, world in zip(
+            config.scenarios(), config.head_scenarios(), config.worlds, strict=True
+        )
     ]
 
 

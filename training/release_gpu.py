@@ -6,6 +6,7 @@ The ranges in its manifest come from both worlds that it was tuned in, so that n
 from __future__ import annotations
 
 import json
+import math
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -22,9 +23,11 @@ from envs.packing import UNPLACED, empty_world
 from envs.rewards import DIGEST as WEIGHTS_DIGEST
 from envs.workloads.scenario import load_scenario
 from envs.workloads.synthetic import GENERATOR_VERSION, make_tapes
-from models.manifest import Manifest, TrainingFacts
+from models.manifest import Manifest, TrainingFacts, read_model
+from models.onnx_weights import gpu_weights
 from training.export import ModelFacts, export
 from training.feature_ranges import FeatureRecorder, Recording
+from training.gpu_beside import search_beside
 from training.gpu_config import GpuConfig, read_config
 from training.gpu_problems import OpenbLists
 from training.play import play
@@ -35,23 +38,31 @@ RANGE_SEED = 800_000
 LOOK_EVERY = 400  # pods of a packing run
 
 
-def run(traces: Path, config: Path, out: Path, as_json: bool) -> None:
+def run(traces: Path, config: Path, out: Path, as_json: bool, start: Path | None = None) -> None:
+    """With a model to start from, its weights stand in for all that the phases would find."""
     settings = read_config(config)
     lists = OpenbLists.read(openb_folder(traces), settings.lists)
     console = Console(stderr=True)
 
     def told(generation: Generation) -> None:
         if as_json:
-            typer.echo(json.dumps(asdict(generation)))
+            typer.echo(json.dumps({name: value for name, value in asdict(generation).items() if not _is_nan(value)}))
         else:
             console.print(
                 f"{generation.phase} {generation.number}: unallocated {generation.unallocated_percent:.2f} %,"
                 f" cost {generation.cost_ratio:.3f} of most pods first"
             )
 
-    began_s = time.monotonic()
-    trained = train(settings, lists, told)
-    manifest = release(trained, settings, lists, (time.monotonic() - began_s) / 60.0, out)
+    began_s, minutes = time.monotonic(), 0.0
+    if start is None:
+        trained = train(settings, lists, told)
+    else:
+        before, model = read_model(start)
+        trained, minutes = Trained(gpu_weights(model), before.training.decisions), before.training.minutes
+    if settings.beside:
+        trained.weights = search_beside(trained.weights, settings.from_linear, settings.beside, told)
+        trained.decisions += settings.beside
+    manifest = release(trained, settings, lists, minutes + (time.monotonic() - began_s) / 60.0, out)
     typer.echo(f"wrote {manifest.label} to {out}")
 
 
@@ -89,6 +100,10 @@ def record_run(problem: PackingProblem, trained: Trained, recorder: FeatureRecor
             recorder.see(encode(state, demand, candidates), candidates)
         if node != UNPLACED:
             place(world, live, kind, node)
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def openb_folder(traces: Path) -> Path:

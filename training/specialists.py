@@ -61,6 +61,7 @@ def with_specialists(
     told: Told = lambda text: None,
 ) -> NodeScorer:
     """The network with the heads that are cheaper in their own world, and a gate that knows these worlds."""
+    worlds = [world.of_its_head() for world in worlds]
     heads = own_heads(network, worlds, search or Search(), told)
     found = [head for head in heads if head is not None]
     if not found:

@@ -102,8 +102,9 @@ def train(
             make,
             own_account=world.account == "pod",
             own_head_decisions=world.own_head,
+            head_scenario=head_scenario,
         )
-        for scenario, world in zip(scenarios, config.worlds, strict=True)
+        for scenario, head_scenario, world in zip(scenarios, config.head_scenarios(), config.worlds, strict=True)
     ]
     model = EpisodicPPO(worlds, config, first_rule(config.network.prior))
     if before is not None:

@@ -14,7 +14,8 @@ from models.onnx_scorer import OnnxScorer
 from training import head_search
 from training.as_served import ByGpus
 from training.contestants import GPU_FOLDER
-from training.head_search import MOST_USUAL, Search, along, costs_of_heads, search_head, units_of
+from training.head_search import Search, costs_of_heads, search_head, units_of
+from training.pair_search import MOST_USUAL, along
 from training.play import play
 from training.ppo import TrainingWorld, make_stack
 from training.specialists import joined, only

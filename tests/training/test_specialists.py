@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from agent.cluster import FloatArray
 from agent.features import NODE_FEATURES
 from envs.workloads.scenario import load_scenario
+from envs.workloads.tape import Tape
 from models.linear import MIX, load_linear
 from models.network import NodeScorer
 from training import specialists
@@ -109,6 +111,29 @@ def test_only_a_head_that_is_cheaper_takes_over(monkeypatch: pytest.MonkeyPatch)
         with_specialists(good, worlds[1:], 1, Search(population=4, generation=1, first_spread=3.0, tried=1, compared=8))
         is good
     )
+
+
+def test_heads_are_searched_for_and_the_gate_is_taught_where_the_world_says(
+    learned: NodeScorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(specialists, "SHOWN_TAPES", 1)
+    monkeypatch.setattr(specialists, "STEPS", 1)
+    made: list[str] = []
+    nothing = np.zeros(len(NODE_FEATURES) + learned.hidden)
+    searched, there = map(load_scenario, WORLDS)
+
+    def own_heads(network: NodeScorer, worlds: list[TrainingWorld], *_: object) -> list[FloatArray]:
+        made.extend(world.scenario.name for world in worlds)
+        return [nothing]
+
+    def taught(world: TrainingWorld, seed: int, numbers: range) -> Tape:
+        made.append(world.scenario.name)
+        return make_stack(world, seed, numbers)
+
+    monkeypatch.setattr(specialists, "own_heads", own_heads)
+    monkeypatch.setattr(specialists, "make_stack", taught)
+    with_specialists(learned, [TrainingWorld(searched, 1, 1.0, head_scenario=there)], 1)
+    assert made == [there.name, there.name]
 
 
 def test_a_search_that_is_interrupted_is_not_waited_for(learned: NodeScorer) -> None:

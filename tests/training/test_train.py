@@ -11,7 +11,7 @@ import torch
 
 from agent.errors import InputError
 from agent.features import SCHEMA_VERSION
-from models.manifest import MODEL_FILE
+from models.manifest import MODEL_FILE, read_manifest
 from models.onnx_scorer import OnnxScorer
 from training import train as training
 from training.checkpoint import load_checkpoint, save_checkpoint
@@ -23,8 +23,9 @@ from training.ppo import EpisodicPPO, TrainingWorld, make_stack
 from training.train import BEST, CHECKPOINT, overridden, train
 from training.watching import Metrics
 
+TINY_WORLD = {"scenario": "deployments", "groups": 2}
 TINY = {
-    "worlds": [{"scenario": "deployments", "groups": 2}],
+    "worlds": [TINY_WORLD],
     "decisions": 5_000,
     "threads": 1,
     "network": {"hidden": 8, "prior": "none"},
@@ -66,6 +67,24 @@ def test_training_may_vary_the_loads_of_its_worlds() -> None:
     assert (own.loads.varied, varied.loads.varied) == (0.0, 0.5)
     assert tiny().digest() != tiny(varied_loads=0.5).digest()
     assert own.digest() == varied.model_copy(update={"loads": own.loads}).digest()
+
+
+def test_heads_may_be_searched_for_with_other_loads_than_those_of_learning() -> None:
+    config = tiny(network_peak=3.0, worlds=[{**TINY_WORLD, "head_loads": {"varied_loads": 0.5}}])
+    (learned,), (searched,) = config.scenarios(), config.head_scenarios()
+    assert (learned.loads.network_peak, learned.loads.varied) == (3.0, 0.0)
+    assert (searched.loads.network_peak, searched.loads.varied) == (0.8, 0.5)
+    assert tiny(network_peak=3.0).head_scenarios() == tiny(network_peak=3.0).scenarios()
+    assert config.digest() != tiny(network_peak=3.0).digest()
+
+
+def test_the_ranges_are_those_of_learning_and_of_the_search(tmp_path: Path) -> None:
+    plain = read_manifest(train(tiny(), tmp_path / "plain"))
+    wider = read_manifest(train(tiny(worlds=[{**TINY_WORLD, "head_loads": {"varied_loads": 1.0}}]), tmp_path / "wider"))
+    assert wider.node_features["cpu_used_ratio"].min < plain.node_features["cpu_used_ratio"].min
+    for name, seen in plain.node_features.items():
+        assert wider.node_features[name].min <= seen.min
+        assert wider.node_features[name].max >= seen.max
 
 
 def test_one_seed_gives_the_same_weights_twice(finished: Path, tmp_path: Path) -> None:
@@ -157,6 +176,7 @@ def test_a_policy_learns_to_beat_the_heuristics_from_nothing(tmp_path: Path) -> 
         {
             "worlds": [{"scenario": "microservices", "groups": 6}],
             "decisions": 400_000,
+            "threads": 1,
             "network": {"prior": "none"},
             "watching": {"every": 4, "episodes": 16},
         },

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import yaml
 
 from agent.errors import InputError
 from agent.features import NODE_COLUMN, NODE_FEATURES, POD_FEATURES, Encoding, encode
@@ -14,6 +18,10 @@ from envs.openb_policy import as_seen, views
 from envs.packing import empty_world
 from envs.workloads.openb import OpenbNodes, OpenbPods
 from models.gpu_network import GATES
+from models.manifest import read_model
+from models.onnx_weights import gpu_weights
+from training import release_gpu
+from training.contestants import GPU_FOLDER
 from training.gpu_config import CONFIG, GpuConfig, read_config
 from training.gpu_problems import OpenbLists
 from training.train_gpu import (
@@ -160,3 +168,31 @@ def test_those_features_are_zero_on_every_node_of_the_packing_world(lists: Openb
     taken = [NODE_COLUMN[name] for name in read_config(CONFIG).from_linear]
     assert rows.any()
     assert not rows[:, taken].any()
+
+
+def test_a_search_that_starts_from_a_model_goes_on_with_its_weights(
+    lists: OpenbLists, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "gpu.yaml"
+    config.write_text(yaml.safe_dump(small_config(beside=500).model_dump(mode="json")), encoding="utf-8")
+    asked = []
+
+    def found(
+        weights: np.ndarray, names: tuple[str, ...], decisions: int, told: Callable[[Generation], None]
+    ) -> np.ndarray:
+        told(Generation("beside", 0, 1.0, math.nan, 1.0))
+        asked.append(decisions)
+        return weights + 1.0
+
+    monkeypatch.setattr(OpenbLists, "read", lambda folder, names: lists)
+    monkeypatch.setattr(release_gpu, "openb_folder", lambda traces: traces)
+    monkeypatch.setattr(release_gpu, "search_beside", found)
+    monkeypatch.setattr(release_gpu, "RANGE_EPISODES", 1)
+    release_gpu.run(tmp_path, config, tmp_path / "model", as_json=True, start=GPU_FOLDER)
+    (before, old), (after, new) = read_model(GPU_FOLDER), read_model(tmp_path / "model")
+    np.testing.assert_allclose(gpu_weights(new), gpu_weights(old) + 1.0, rtol=1e-6)
+    assert asked == [500]
+    assert after.training.decisions == before.training.decisions + 500
+    assert after.training.minutes >= before.training.minutes
+    told = json.loads(capsys.readouterr().out.splitlines()[0], parse_constant=pytest.fail)
+    assert told == {"phase": "beside", "number": 0, "objective": 1.0, "cost_ratio": 1.0}
