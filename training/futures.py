@@ -3,7 +3,8 @@
 What the agent cannot know is drawn again: arrivals after now, how long running pods go on (given how long they
 have run), how app and background loads moved on from where the metrics saw them last, and what pods use that no
 metric shows yet: like other pods of their app where the app is known by its label, like any pod where it is not.
-What the metrics show stays: the sum of a node's pods is measured, so those keep their true use.
+A pod that the watch does not show yet is where the sidecar believes it. What the metrics show stays: the sum of a
+node's pods is measured, so those keep their true use.
 """
 
 from __future__ import annotations
@@ -14,7 +15,23 @@ import numpy as np
 from scipy.special import ndtr, ndtri  # type: ignore[import-untyped]
 
 from agent.cluster import FloatArray, IntArray
-from envs.batch_arrays import COUNT, NODE, RULE, RUN, RUN_AT, RUN_MORE, TAPE_POD, Live, Tapes, pack
+from agent.gpu import take_gpus
+from envs.batch_arrays import (
+    COUNT,
+    NODE,
+    POD_STATE,
+    RULE,
+    RUN,
+    RUN_AT,
+    RUN_MORE,
+    TAPE_NODE,
+    TAPE_POD,
+    UNKNOWN,
+    UNSEEN,
+    Live,
+    Tapes,
+    pack,
+)
 from envs.batch_env import BatchEnv
 from envs.dynamics.knowledge import RX
 from envs.workloads.scenario import LogNormal, Scenario
@@ -87,6 +104,7 @@ class Imagination:
         self._futures, self._rng = futures, rng
         self._tapes = futures.blank(env.tapes)
         self._duration_s = futures.scenario.arrivals.duration_s
+        self._by_schedule = futures.scenario.arrivals.deployments > 0  # all deleted at once, in every round alike
 
     def apply(self, env: BatchEnv, twin: BatchEnv, rows: IntArray) -> None:
         """``rows[i]`` is the cluster of ``env``, on a tape of its own, of which ``twin``'s cluster ``i`` is a copy."""
@@ -95,6 +113,9 @@ class Imagination:
             self._futures.write(self._tapes, env, index, int(self._rng.integers(self._futures.drawn)), self._rng)
         twin.use_tapes(self._tapes, rows)
         _use_as_on_tape(twin)
+        where_believed(twin)
+        if self._by_schedule:
+            return
         age_s = env.clock_s[:, None] - live.run_more[:, :, RUN_MORE.bound_at_s]
         age_s = np.clip(age_s, 0.0, OLDEST * self._duration_s.median)
         ends_at_s = env.clock_s[:, None] + remaining_s(self._duration_s, age_s, self._rng)
@@ -121,6 +142,37 @@ def measured_at_s(live: Live, tapes: Tapes, index: int) -> float:
     known = at_s[np.isfinite(at_s)]
     newest_s = float(np.median(known)) if len(known) else 0.0
     return newest_s - 0.5 * float(tapes.rule[index, RULE.rate_window_s])
+
+
+def where_believed(twin: BatchEnv) -> None:
+    """Pods that the watch does not show yet run where the sidecar believes them, not where they were really bound."""
+    live = twin.live
+    unseen = np.arange(live.unseen.shape[2]) < live.count[:, COUNT.unseen, None]
+    cluster, index = np.nonzero(unseen)
+    pod = live.unseen[cluster, UNSEEN.pod, index]
+    state = live.pod_state[cluster, pod]
+    real, believed = state[:, POD_STATE.node], state[:, POD_STATE.known_node]
+    elsewhere = (real != believed) | (state[:, POD_STATE.devices] != state[:, POD_STATE.known_devices])
+    for row in np.flatnonzero(elsewhere & (real >= 0) & (believed >= 0)):
+        _move(twin, cluster[row], pod[row], int(real[row]), int(believed[row]))
+
+
+def _move(twin: BatchEnv, c: int, pod: int, real: int, believed: int) -> None:
+    live, tapes, t = twin.live, twin.tapes, twin.tape_of[c]
+    spec, state = tapes.pod[t, pod], live.pod_state[c, pod]
+    app, milli = int(spec[TAPE_POD.app]), float(spec[TAPE_POD.gpu_milli])
+    take_gpus(live.gpu_free_milli[c, real], int(state[POD_STATE.devices]), -milli)
+    take_gpus(live.gpu_free_milli[c, believed], int(state[POD_STATE.known_devices]), milli)
+    for node, sign in ((real, -1), (believed, +1)):
+        live.node[c, NODE.cpu_allocated, node] += sign * float(spec[TAPE_POD.cpu_request_millicores])
+        live.node[c, NODE.memory_allocated, node] += sign * float(spec[TAPE_POD.memory_request_mib])
+        live.node[c, NODE.pods, node] += sign
+        live.app_pods[c, app, node] += sign
+        live.app_zone_pods[c, app, int(tapes.node[t, TAPE_NODE.zone, node])] += sign
+    state[POD_STATE.node], state[POD_STATE.devices] = believed, state[POD_STATE.known_devices]
+    slot = live.running[c, : live.count[c, COUNT.running]].tolist().index(pod)
+    live.run_at[c, slot, RUN_AT.node] = believed
+    live.count[c, COUNT.loads_of] = UNKNOWN
 
 
 def _use_as_on_tape(twin: BatchEnv) -> None:

@@ -2,7 +2,8 @@
 
 The copies are played on by a linear rule, compiled, for some minutes. With the true future this is a clairvoyant; with
 futures drawn anew (training.futures) it uses only what an agent may know. The rule's own choice is kept unless another
-was cheaper by more than the noise: cheap in one imagined future is not cheap.
+was cheaper by more than the noise: cheap in one imagined future is not cheap. A node without metrics is taken only if
+there is no other, as the sidecar holds it at the median of its peers.
 """
 
 from __future__ import annotations
@@ -79,10 +80,11 @@ def _look_ahead(
 
 
 def options_of(env: BatchEnv, weights: FloatArray, count: int, rng: np.random.Generator) -> tuple[IntArray, BoolArray]:
-    """The rule's own choice first, then others it likes, then some at random; and which of these are candidates."""
+    """The rule's own choice first, then others it likes, then some at random; and which of these may be taken."""
     candidates, nodes = env.candidates(), env.encode().nodes
-    usable = candidates & (nodes[:, :, MISSING] == 0)
-    values = np.where(usable, nodes @ weights, -1e30)  # without metrics: a candidate, but behind all others
+    seen = candidates & (nodes[:, :, MISSING] == 0)
+    candidates = np.where(seen.any(axis=1, keepdims=True), seen, candidates)
+    values = np.where(candidates, nodes @ weights, -1e30)
     noise = rng.random(values.shape)
     ranked = np.lexsort((noise, -values, ~candidates), axis=1)
     count = min(count, ranked.shape[1])

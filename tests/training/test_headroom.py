@@ -8,10 +8,18 @@ import numpy as np
 import pytest
 
 from agent.errors import InputError
-from envs.batch_arrays import COUNT, RUN_MORE, TAPE_POD
+from envs.batch_arrays import COUNT, NODE, RUN_AT, RUN_MORE, TAPE_POD
 from envs.batch_env import BatchEnv
 from envs.workloads.scenario import LogNormal, Scenario, load_scenario, scenario_names
-from training.futures import USE, Futures, Imagination, measured_at_s, pods_no_metric_shows, remaining_s
+from training.futures import (
+    USE,
+    Futures,
+    Imagination,
+    measured_at_s,
+    pods_no_metric_shows,
+    remaining_s,
+    where_believed,
+)
 from training.headroom import as_markdown, is_small, measure, read_rows, run, write_rows
 from training.rollouts import Search
 from training.worlds import make_worlds
@@ -169,6 +177,47 @@ def test_copies_of_one_cluster_share_an_imagined_future_and_the_original_keeps_i
     assert np.array_equal(env.tapes.pod, tape, equal_nan=True)
     np.testing.assert_array_equal(env.live.run_ends_at_s, ends_at_s)
     assert (env.live.run_more[0, :running, RUN_MORE.bound_at_s] <= env.clock_s[0]).all()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ["deployments", "gpu"])
+def test_pods_that_the_watch_does_not_show_yet_run_where_they_are_believed(name: str) -> None:
+    """With every pod bound elsewhere than it was sent, what is true in a copy is what the sidecar knows."""
+    world = load_scenario(name)
+    binding = world.binding.model_copy(update={"override": 1.0, "visible_after": 20})
+    env = BatchEnv(make_worlds(world.model_copy(update={"binding": binding}), 5, 3))
+    for _ in range(8):
+        env.step(np.argmax(env.candidates(), axis=1))
+    twin = env.clone(np.arange(3))
+    where_believed(twin)
+    wrong = env.live.node[:, NODE.pods] != env.live.node[:, NODE.known_pods]
+    assert wrong.any(axis=1).all()
+    assert (twin.live.pod_state[:, :, 0] != env.live.pod_state[:, :, 0]).any()
+    for true, known in (
+        (NODE.pods, NODE.known_pods),
+        (NODE.cpu_allocated, NODE.known_cpu_requested),
+        (NODE.memory_allocated, NODE.known_memory_requested),
+    ):
+        np.testing.assert_allclose(twin.live.node[:, true], twin.live.node[:, known], atol=1e-6)
+    np.testing.assert_allclose(twin.live.gpu_free_milli, twin.live.known_gpu_free_milli)
+    np.testing.assert_array_equal(twin.live.app_pods.sum(axis=1), twin.live.node[:, NODE.pods])
+    np.testing.assert_array_equal(twin.live.app_zone_pods[:, :, :-1].sum(axis=2), twin.live.app_zone_pods[:, :, -1])
+    for c in range(3):
+        running = int(twin.live.count[c, COUNT.running])
+        on_node = np.bincount(twin.live.run_at[c, :running, RUN_AT.node], minlength=twin.node_slots)
+        np.testing.assert_array_equal(on_node, twin.live.node[c, NODE.pods])
+
+
+@pytest.mark.timeout(600)
+def test_where_pods_are_deleted_by_a_schedule_it_is_known() -> None:
+    env, rng = BatchEnv(make_worlds(load_scenario("deployments"), 5, 2)), np.random.default_rng(0)
+    for _ in range(5):
+        env.step(np.argmax(env.candidates(), axis=1))
+    rows, running = np.array([0, 1]), int(env.live.count[0, COUNT.running])
+    twin = env.clone(rows)
+    Imagination(env, Futures(load_scenario("deployments"), 5, range(2), 1), rng).apply(env, twin, rows)
+    np.testing.assert_array_equal(twin.live.run_ends_at_s[0, :running], env.live.run_ends_at_s[0, :running])
+    assert running > 0
 
 
 def test_pods_that_have_run_long_run_longer() -> None:

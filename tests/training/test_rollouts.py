@@ -7,6 +7,7 @@ import pytest
 
 from agent.features import NODE_FEATURES
 from agent.linear import LinearScorer, weights_from
+from envs.batch_arrays import NODE
 from envs.batch_env import BatchEnv
 from envs.workloads.scenario import LogNormal, Scenario, load_scenario
 from training.play import play
@@ -14,6 +15,7 @@ from training.rollouts import Search, clearly_cheapest, options_of, rollouts, st
 from training.worlds import make_worlds
 
 NAN = np.nan
+EPISODES = 24  # with six, one wild episode decides
 SEARCH = Search(candidates=4, ahead_s=60.0, futures=2)
 PACKING = weights_from({"memory_requested_ratio": 1.0, "cpu_requested_ratio": 0.5})
 
@@ -34,9 +36,9 @@ def scenario() -> Scenario:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("clairvoyant", "share"), [(True, 0.95), (False, 0.98)])
 def test_looking_ahead_beats_the_rule_it_rolls_out(scenario: Scenario, clairvoyant: bool, share: float) -> None:
-    tape = make_worlds(scenario, 3, 6)
+    tape = make_worlds(scenario, 3, EPISODES)
     alone = play(LinearScorer(PACKING), tape, 3).cost_per_hour
-    ahead = rollouts(scenario, 3, range(6), PACKING, SEARCH, clairvoyant).cost_per_hour
+    ahead = rollouts(scenario, 3, range(EPISODES), PACKING, SEARCH, clairvoyant).cost_per_hour
     assert ahead.mean() < share * alone.mean()
 
 
@@ -73,6 +75,18 @@ def test_nodes_outside_the_mask_are_no_options(scenario: Scenario) -> None:
     options, valid = options_of(env, np.zeros(len(NODE_FEATURES)), 6, rng)
     assert set(options[0, valid[0]].tolist()) == {0, 3}
     assert valid[0].tolist() == [True, True, False, False, False, False]
+
+
+@pytest.mark.timeout(600)
+def test_a_node_without_metrics_is_an_option_only_if_all_are_without(scenario: Scenario) -> None:
+    """As the sidecar holds it at the median of the others."""
+    env, rng = BatchEnv(make_worlds(scenario, 3, 2)), np.random.default_rng(0)
+    env.live.mask[:, :] = True
+    env.live.node[0, NODE.age_s, [1, 4]] = np.inf
+    env.live.node[1, NODE.age_s] = np.inf
+    options, valid = options_of(env, PACKING, 6, rng)
+    assert set(options[0, valid[0]].tolist()) == {0, 2, 3, 5}
+    assert valid[1].all()
 
 
 def test_an_option_that_falls_behind_is_dropped_and_the_first_plays_on_only_against_others() -> None:
