@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from agent.errors import InputError
 from agent.heuristics.registry import SCORERS
@@ -18,7 +18,7 @@ from training.worlds import limited, with_loads
 
 FOLDER = Path(__file__).parent / "configs"
 NONE = "none"  # as a prior
-LATER_FIELDS = ("varied_loads", "head_loads")  # configurations without them have kept the digest of before
+LATER_FIELDS = ("varied_loads", "head_loads", "head_from")  # configurations without them have kept the digest of before
 FIRST_HELD_OUT_SEED = 1_000_000  # training stays below it, evaluation begins there
 
 Share = Annotated[float, Field(gt=0.0, le=1.0)]
@@ -52,6 +52,10 @@ class World(Part):
         description="decisions for the search of a head of its own in the end; 0, or with --steps or --minutes: none",
     )
     head_loads: Loads | None = Field(None, description="with which that head is searched for; null: those of learning")
+    head_from: str | None = Field(
+        None,
+        description="another world, whose own head that search starts from; null: what was learned, or a linear scorer",
+    )
 
 
 class Network(Part):
@@ -138,6 +142,17 @@ class TrainConfig(Part):
     learning: Learning = Learning()
     watching: Watching = Watching()
 
+    @model_validator(mode="after")
+    def heads_from_others(self) -> Self:
+        first = [world.scenario for world in self.worlds if world.own_head and world.head_from is None]
+        for world in self.worlds:
+            if world.own_head and world.head_from not in (None, *first):
+                raise ValueError(
+                    f"head_from of {world.scenario}: {world.head_from!r} has no head of its own that is searched for"
+                    f" first: choose from {', '.join(first) or 'none'}"
+                )
+        return self
+
     def digest(self) -> str:
         text = json.dumps(_used(self.model_dump(mode="json")), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -157,6 +172,11 @@ class TrainConfig(Part):
             self._scenario(world, each.network_peak, each.varied_loads)
             for world, each in zip(self.worlds, loads, strict=True)
         ]
+
+    def heads_from(self) -> list[str | None]:
+        """The scenario whose head the search for that of each world starts from."""
+        names = {world.scenario: scenario.name for world, scenario in zip(self.worlds, self.scenarios(), strict=True)}
+        return [names.get(world.head_from) if world.head_from else None for world in self.worlds]
 
     def _scenario(self, world: World, network_peak: float | None, varied: float | None) -> Scenario:
         scenario = limited(load_scenario(world.scenario), self.most_nodes)

@@ -54,20 +54,26 @@ class Units:
         return np.divide(weights, self.per_unit, out=np.zeros_like(self.per_unit), where=self.per_unit > 0)
 
 
-def search_head(network: NodeScorer, world: TrainingWorld, decisions: int, search: Search) -> FloatArray:
-    """Corrections of the network's first head for this world, ``(features + hidden,)``: for its rule and last layer."""
+def search_head(
+    network: NodeScorer, world: TrainingWorld, decisions: int, search: Search, start: FloatArray | None = None
+) -> FloatArray:
+    """Corrections of the network's first head for this world, ``(features + hidden,)``: for its rule and last layer.
+
+    ``start`` is a correction, too; without one the cheapest of some is taken.
+    """
     units = units_of(network, world)
     used = units.per_unit > 0
     episode = _decisions_of_an_episode(network, world)
     episodes = max(round(search.generation / (search.population * episode)), FEWEST_EPISODES)
-    start = units.corrections(_start(network, world, max(round(search.tried / episode), FEWEST_EPISODES)))
+    if start is None:
+        start = _start(network, world, max(round(search.tried / episode), FEWEST_EPISODES))
 
     def costs(drawn: FloatArray, generation: int) -> tuple[FloatArray, int]:
         tape = make_stack(world, SEED, range(generation * episodes, (generation + 1) * episodes))
         cost, played = costs_of_heads(network, drawn * units.per_unit, tape)
         return cost.mean(axis=1), played
 
-    return search_by_pairs(start, used, costs, decisions, search, SEED) * units.per_unit
+    return search_by_pairs(units.corrections(start), used, costs, decisions, search, SEED) * units.per_unit
 
 
 def costs_of_heads(network: NodeScorer, corrections: FloatArray, tape: Tape) -> tuple[FloatArray, int]:

@@ -52,6 +52,7 @@ class TrainingWorld:
     own_account: bool = True  # a decision is judged by its own pod's dollars; else by the cluster's
     own_head_decisions: int = 0  # for the search of a head of its own (training.head_search)
     head_scenario: Scenario | None = None  # in which that head is searched for; None: in this one
+    head_from: str | None = None  # the scenario whose own head that search starts from
 
     def of_its_head(self) -> TrainingWorld:
         return replace(self, scenario=self.head_scenario or self.scenario)

@@ -60,9 +60,17 @@ def release(
 
 def worlds_of(config: TrainConfig, make: TapeMaker) -> list[TrainingWorld]:
     return [
-        TrainingWorld(scenario, 1, 1.0, make, own_head_decisions=world.own_head, head_scenario=head_scenario)
-        for scenario, head_scenario, world in zip(
-            config.scenarios(), config.head_scenarios(), config.worlds, strict=True
+        TrainingWorld(
+            scenario,
+            1,
+            1.0,
+            make,
+            own_head_decisions=world.own_head,
+            head_scenario=head_scenario,
+            head_from=head_from,
+        )
+        for scenario, head_scenario, head_from, world in zip(
+            config.scenarios(), config.head_scenarios(), config.heads_from(), config.worlds, strict=True
         )
     ]
 

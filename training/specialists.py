@@ -83,19 +83,25 @@ def own_heads(
     """Corrections of the network's head, one for each world; None where it stays as it is.
 
     Each is looked for in a process of its own, as many at once as there are cores: threads would wait for each
-    other's Python.
+    other's Python. Those that start from another world's come after it.
     """
+    found: dict[str, Specialist] = {}
+    asking = [world for world in worlds if world.own_head_decisions]
     with _processes() as pool:
-        tasks = {
-            index: pool.submit(_called, cloudpickle.dumps(partial(specialist, network, world, search)))
-            for index, world in enumerate(worlds)
-            if world.own_head_decisions
-        }
-        names = {task: worlds[index].scenario.name for index, task in tasks.items()}
-        for task in as_completed(names):
-            told(f"{names[task]}: {task.result()}")
-        found = {index: task.result() for index, task in tasks.items()}
-    return [found[index].head if index in found and found[index].percent < 0 else None for index in range(len(worlds))]
+        for some in (
+            [world for world in asking if not world.head_from],
+            [world for world in asking if world.head_from],
+        ):
+            tasks = {}
+            for world in some:
+                start = found[world.head_from].head if world.head_from else None
+                task = pool.submit(_called, cloudpickle.dumps(partial(specialist, network, world, search, start)))
+                tasks[task] = world.scenario.name
+            for task in as_completed(tasks):
+                told(f"{tasks[task]}: {task.result()}")
+                found[tasks[task]] = task.result()
+    heads = {name: each.head for name, each in found.items() if each.percent < 0}
+    return [heads.get(world.scenario.name) for world in worlds]
 
 
 @contextmanager
@@ -129,9 +135,11 @@ class Specialist:
         return f"a head of its own costs {self.percent:+.2f} ± {self.half_width:.2f} % against what was learned"
 
 
-def specialist(network: NodeScorer, world: TrainingWorld, search: Search) -> Specialist:
+def specialist(
+    network: NodeScorer, world: TrainingWorld, search: Search, start: FloatArray | None = None
+) -> Specialist:
     """The head for this world, and what it costs on new tapes."""
-    head = search_head(network, world, world.own_head_decisions, search)
+    head = search_head(network, world, world.own_head_decisions, search, start)
     tape = make_stack(world, COMPARED_SEED, range(search.compared))
     (before, after), _ = costs_of_heads(network, np.array([np.zeros_like(head), head]), tape)
     mean, half_width = paired_difference(after, before)

@@ -103,8 +103,11 @@ def train(
             own_account=world.account == "pod",
             own_head_decisions=world.own_head,
             head_scenario=head_scenario,
+            head_from=head_from,
         )
-        for scenario, head_scenario, world in zip(scenarios, config.head_scenarios(), config.worlds, strict=True)
+        for scenario, head_scenario, head_from, world in zip(
+            scenarios, config.head_scenarios(), config.heads_from(), config.worlds, strict=True
+        )
     ]
     model = EpisodicPPO(worlds, config, first_rule(config.network.prior))
     if before is not None:
@@ -216,6 +219,9 @@ def overridden(
     if scenarios:
         known = {world["scenario"]: world for world in content["worlds"]}
         content["worlds"] = [known.get(name, {"scenario": name}) for name in scenarios]
+        for world in content["worlds"]:
+            if world.get("head_from") not in scenarios:  # nor is its head there to start from
+                world["head_from"] = None
     content["decisions"] = config.decisions if steps is None else steps
     content["seed"] = config.seed if seed is None else seed
     return TrainConfig.model_validate(content)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import replace
 from multiprocessing import active_children
 
+import cloudpickle
 import numpy as np
 import pytest
 import torch
@@ -18,7 +21,17 @@ from models.network import NodeScorer
 from training import specialists
 from training.head_search import Search
 from training.ppo import TrainingWorld, make_stack
-from training.specialists import LEARNED, Rows, joined, only, own_heads, show, teach, with_specialists
+from training.specialists import (
+    LEARNED,
+    Rows,
+    Specialist,
+    joined,
+    only,
+    own_heads,
+    show,
+    teach,
+    with_specialists,
+)
 from training.watching import NetworkScorer
 
 WORLDS = ("deployments", "edge")
@@ -134,6 +147,30 @@ def test_heads_are_searched_for_and_the_gate_is_taught_where_the_world_says(
     monkeypatch.setattr(specialists, "make_stack", taught)
     with_specialists(learned, [TrainingWorld(searched, 1, 1.0, head_scenario=there)], 1)
     assert made == [there.name, there.name]
+
+
+def test_a_search_starts_from_the_head_that_was_found_for_another_world(
+    learned: NodeScorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the order in which they need each other, whatever the order of the worlds."""
+    done: list[tuple[str, FloatArray | None]] = []
+
+    class Here:
+        def submit(self, called: object, search: bytes) -> Future[Specialist]:
+            asked, found = cloudpickle.loads(search), Future[Specialist]()
+            _, world, _, start = asked.args
+            done.append((world.scenario.name, start))
+            found.set_result(Specialist(np.full(3, float(len(done))), -1.0, 0.5))
+            return found
+
+    monkeypatch.setattr(specialists, "_processes", lambda: nullcontext(Here()))
+    first, second = (TrainingWorld(load_scenario(name), 1, 1.0, own_head_decisions=1) for name in WORLDS)
+    later = replace(first, head_from=second.scenario.name)
+    heads = own_heads(learned, [later, second], Search(), lambda text: None)
+    assert [name for name, _ in done] == [second.scenario.name, first.scenario.name]
+    assert done[0][1] is None
+    np.testing.assert_array_equal(done[1][1], np.full(3, 1.0))
+    assert [head[0] for head in heads] == [2.0, 1.0]
 
 
 def test_a_search_that_is_interrupted_is_not_waited_for(learned: NodeScorer) -> None:

@@ -78,6 +78,19 @@ def test_heads_may_be_searched_for_with_other_loads_than_those_of_learning() -> 
     assert config.digest() != tiny(network_peak=3.0).digest()
 
 
+def test_the_search_for_a_head_may_start_from_that_of_another_world() -> None:
+    first, second = (
+        {**TINY_WORLD, "own_head": 9},
+        {"scenario": "edge", "own_head": 9, "head_from": TINY_WORLD["scenario"]},
+    )
+    config = tiny(worlds=[first, second])
+    assert config.heads_from() == [None, config.scenarios()[0].name]
+    assert overridden(config, ["edge"], None, None).heads_from() == [None]
+    for worlds in ([second], [TINY_WORLD, second], [first, {**second, "head_from": "edge"}]):
+        with pytest.raises(InputError, match="no head of its own that is searched for first"):
+            tiny(worlds=worlds)
+
+
 def test_the_ranges_are_those_of_learning_and_of_the_search(tmp_path: Path) -> None:
     plain = read_manifest(train(tiny(), tmp_path / "plain"))
     wider = read_manifest(train(tiny(worlds=[{**TINY_WORLD, "head_loads": {"varied_loads": 1.0}}]), tmp_path / "wider"))
