@@ -67,7 +67,7 @@ image: ## build the image with docker, podman or buildah; PILOTFISH_IMAGE=name:t
 bench: $(VENV)/.installed ## measure every bar, or those of ONLY="policy env", and write docs/benchmarks.md (TRACES=folder with the public traces)
 	$(VENV)/bin/python -m benchmarks.report $(ONLY) $(if $(TRACES),--traces "$(TRACES)")
 
-train-default: $(VENV)/.installed ## make models/released/default again: train, evaluate, release (75 minutes on 2 cores, then 10 for the evaluation)
+train-default: $(VENV)/.installed ## make models/released/default again: train, evaluate, release (90 minutes on 2 cores, then 10 for the evaluation)
 	$(VENV)/bin/pilotfish train --out runs/default
 	$(VENV)/bin/pilotfish evaluate runs/default/model --episodes 200 --json > runs/default/results.jsonl
 	$(VENV)/bin/pilotfish card runs/default/model --results runs/default/results.jsonl
