@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -26,7 +27,7 @@ from training.config import NONE, TrainConfig, load_config
 from training.group_tapes import TapeMaker
 from training.ppo import EpisodicPPO, TrainingWorld, make_stack
 from training.recorded_worlds import recorded_config, recorded_scenario, tapes_again
-from training.release import release
+from training.release import release, worlds_of
 from training.watching import Metrics, Watch, watch
 from training.worlds import Origin, check_same, open_traces, origin_of, tape_maker
 
@@ -95,19 +96,13 @@ def train(
 
     watching = watch(config, tapes, linear, told)
     worlds = [
-        TrainingWorld(
-            scenario,
-            world.groups,
-            watching.reference[scenario.name],
-            make,
+        replace(
+            made,
+            groups=world.groups,
+            usd_per_hour=watching.reference[made.scenario.name],
             own_account=world.account == "pod",
-            own_head_decisions=world.own_head,
-            head_scenario=head_scenario,
-            head_from=head_from,
         )
-        for scenario, head_scenario, head_from, world in zip(
-            scenarios, config.head_scenarios(), config.heads_from(), config.worlds, strict=True
-        )
+        for made, world in zip(worlds_of(config, make), config.worlds, strict=True)
     ]
     model = EpisodicPPO(worlds, config, first_rule(config.network.prior))
     if before is not None:
