@@ -11,15 +11,7 @@ from agent.errors import InputError
 from envs.batch_arrays import COUNT, NODE, RUN_AT, RUN_MORE, TAPE_POD
 from envs.batch_env import BatchEnv
 from envs.workloads.scenario import LogNormal, Scenario, load_scenario, scenario_names
-from training.futures import (
-    USE,
-    Futures,
-    Imagination,
-    measured_at_s,
-    pods_no_metric_shows,
-    remaining_s,
-    where_believed,
-)
+from training.futures import USE, Futures, Imagination, measured_at_s, pods_no_metric_shows, remaining_s
 from training.headroom import as_markdown, is_small, measure, read_rows, run, write_rows
 from training.rollouts import Search
 from training.worlds import make_worlds
@@ -185,11 +177,12 @@ def test_pods_that_the_watch_does_not_show_yet_run_where_they_are_believed(name:
     """With every pod bound elsewhere than it was sent, what is true in a copy is what the sidecar knows."""
     world = load_scenario(name)
     binding = world.binding.model_copy(update={"override": 1.0, "visible_after": 20})
-    env = BatchEnv(make_worlds(world.model_copy(update={"binding": binding}), 5, 3))
+    world = world.model_copy(update={"binding": binding})
+    env = BatchEnv(make_worlds(world, 5, 3))
     for _ in range(8):
         env.step(np.argmax(env.candidates(), axis=1))
     twin = env.clone(np.arange(3))
-    where_believed(twin)
+    Imagination(env, Futures(world, 5, range(3), 1), np.random.default_rng(0)).apply(env, twin, np.arange(3))
     wrong = env.live.node[:, NODE.pods] != env.live.node[:, NODE.known_pods]
     assert wrong.any(axis=1).all()
     assert (twin.live.pod_state[:, :, 0] != env.live.pod_state[:, :, 0]).any()
