@@ -24,15 +24,14 @@ from envs.batch_arrays import (
     RUN,
     RUN_AT,
     RUN_MORE,
-    TAPE_NODE,
     TAPE_POD,
-    UNKNOWN,
     UNSEEN,
     Live,
     Tapes,
     pack,
 )
 from envs.batch_env import BatchEnv
+from envs.batch_placing import allocate
 from envs.dynamics.knowledge import RX
 from envs.workloads.scenario import LogNormal, Scenario
 from envs.workloads.synthetic import make_tape, sizes_of
@@ -154,25 +153,19 @@ def where_believed(twin: BatchEnv) -> None:
     real, believed = state[:, POD_STATE.node], state[:, POD_STATE.known_node]
     elsewhere = (real != believed) | (state[:, POD_STATE.devices] != state[:, POD_STATE.known_devices])
     for row in np.flatnonzero(elsewhere & (real >= 0) & (believed >= 0)):
-        _move(twin, cluster[row], pod[row], int(real[row]), int(believed[row]))
+        _move(twin, int(cluster[row]), int(pod[row]), int(real[row]), int(believed[row]))
 
 
 def _move(twin: BatchEnv, c: int, pod: int, real: int, believed: int) -> None:
-    live, tapes, t = twin.live, twin.tapes, twin.tape_of[c]
-    spec, state = tapes.pod[t, pod], live.pod_state[c, pod]
-    app, milli = int(spec[TAPE_POD.app]), float(spec[TAPE_POD.gpu_milli])
+    live, tapes, t = twin.live, twin.tapes, int(twin.tape_of[c])
+    state, milli = live.pod_state[c, pod], float(tapes.pod[t, pod, TAPE_POD.gpu_milli])
     take_gpus(live.gpu_free_milli[c, real], int(state[POD_STATE.devices]), -milli)
     take_gpus(live.gpu_free_milli[c, believed], int(state[POD_STATE.known_devices]), milli)
-    for node, sign in ((real, -1), (believed, +1)):
-        live.node[c, NODE.cpu_allocated, node] += sign * float(spec[TAPE_POD.cpu_request_millicores])
-        live.node[c, NODE.memory_allocated, node] += sign * float(spec[TAPE_POD.memory_request_mib])
-        live.node[c, NODE.pods, node] += sign
-        live.app_pods[c, app, node] += sign
-        live.app_zone_pods[c, app, int(tapes.node[t, TAPE_NODE.zone, node])] += sign
+    allocate(live, tapes, c, t, pod, real, -1)
+    allocate(live, tapes, c, t, pod, believed, 1)
     state[POD_STATE.node], state[POD_STATE.devices] = believed, state[POD_STATE.known_devices]
     slot = live.running[c, : live.count[c, COUNT.running]].tolist().index(pod)
     live.run_at[c, slot, RUN_AT.node] = believed
-    live.count[c, COUNT.loads_of] = UNKNOWN
 
 
 def _use_as_on_tape(twin: BatchEnv) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from agent.errors import InputError
-from envs.batch_arrays import COUNT, NODE, RUN_AT, RUN_MORE, TAPE_POD
+from envs.batch_arrays import COUNT, NODE, POD_STATE, RUN_AT, RUN_MORE, TAPE_POD
 from envs.batch_env import BatchEnv
 from envs.workloads.scenario import LogNormal, Scenario, load_scenario, scenario_names
 from training.futures import USE, Futures, Imagination, measured_at_s, pods_no_metric_shows, remaining_s
@@ -185,7 +185,7 @@ def test_pods_that_the_watch_does_not_show_yet_run_where_they_are_believed(name:
     Imagination(env, Futures(world, 5, range(3), 1), np.random.default_rng(0)).apply(env, twin, np.arange(3))
     wrong = env.live.node[:, NODE.pods] != env.live.node[:, NODE.known_pods]
     assert wrong.any(axis=1).all()
-    assert (twin.live.pod_state[:, :, 0] != env.live.pod_state[:, :, 0]).any()
+    assert (twin.live.pod_state[..., POD_STATE.node] != env.live.pod_state[..., POD_STATE.node]).any()
     for true, known in (
         (NODE.pods, NODE.known_pods),
         (NODE.cpu_allocated, NODE.known_cpu_requested),
